@@ -1,0 +1,254 @@
+"""Everything seen in one run, in order, appended to disk as it happens.
+
+An event is a frozen struct; its line in `journal.jsonl` is JSON tagged by "event". Checks, numbers and
+reports work on events alone, so that an old journal can be judged again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", omit_defaults=True):
+    """*at*: seconds since the run began, monotonic. *attempt*: the agent's incarnation, from 1."""
+
+    at: float
+    attempt: int
+
+
+class Started(Event, frozen=True, tag="started"):
+    """The supervisor started the agent. *pid* is the host's number of its first process."""
+
+    pid: int
+    hostname: str
+    thread_id: str
+
+
+class Reached(Event, frozen=True, tag="reached"):
+    """The agent announced a point at the gate. *snapshot* is its whole state as JSON, where it sent one."""
+
+    step: int
+    phase: str
+    key: str
+    state: str | None = None
+    snapshot: msgspec.Raw | None = None
+
+
+class FileEntry(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """One path of a zone. *digest* is of the content with the sandbox's own path masked; *target* of a link."""
+
+    path: str  # "workspace/data/q1.csv"
+    kind: str  # "file" | "dir" | "link" | "other"
+    mode: int  # permission bits
+    size: int = 0
+    digest: str = ""
+    target: str = ""
+
+
+class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What git says of one repository: index times and reflogs differ in every run, these do not."""
+
+    path: str
+    head: str  # commit, or "" before the first
+    log: tuple[str, ...] = ()  # "HASH subject", newest first
+    status: tuple[str, ...] = ()  # lines of `git status --porcelain`
+
+
+class ProcessEntry(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+    """A live process of the sandbox other than the agent itself, as the kernel reports it; paths masked."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    environment: tuple[tuple[str, str], ...] = ()  # the watched variables only
+    ports: tuple[str, ...] = ()  # listening TCP ports; those that the sandbox was given go by name: "$ENGINE_PORT"
+    pid: int = 0  # host's number; for evidence, never compared
+
+
+class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The sandbox as seen from outside at one instant, the agent held at the gate."""
+
+    files: tuple[FileEntry, ...]
+    repositories: tuple[Repository, ...]
+    processes: tuple[ProcessEntry, ...]
+    packages: tuple[str, ...] = ()  # "salesmath-1.0" for each *.dist-info below the zones
+
+
+class Observed(Event, frozen=True, tag="observed"):
+    """The harness looked at the sandbox while the agent stood at *phase* of *step*."""
+
+    step: int
+    phase: str
+    seen: Observation
+
+
+class Injecting(Event, frozen=True, tag="injecting"):
+    """The *index*-th fault of the plan is about to be injected at *point*."""
+
+    index: int
+    fault: str
+    point: str
+
+
+class Signalled(Event, frozen=True, tag="signalled"):
+    """The harness sent *signal* to the agent (its whole tree for SIGKILL)."""
+
+    pid: int
+    signal: int
+
+
+class MemoryClamped(Event, frozen=True, tag="memory_clamped"):
+    """The harness lowered the sandbox's memory limit to *limit_bytes*; the kernel had counted *oom_kill_before*."""
+
+    limit_bytes: int
+    usage_bytes: int
+    oom_kill_before: int
+    oom_kill_after: int
+
+
+class DiskWiped(Event, frozen=True, tag="disk_wiped"):
+    """The container disk was lost: *zones* are empty, *files* entries are gone."""
+
+    zones: tuple[str, ...]
+    files: int
+
+
+class HostRenamed(Event, frozen=True, tag="host_renamed"):
+    """The next incarnation runs on another host."""
+
+    old: str
+    new: str
+
+
+class StoreDamaged(Event, frozen=True, tag="store_damaged"):
+    """Stored bytes were changed between crash and resume, and read back to prove it."""
+
+    store: str
+    how: str
+    where: str
+    bytes_before: int
+    bytes_after: int
+    digest_before: str
+    digest_after: str
+
+
+class Exited(Event, frozen=True, tag="exited"):
+    """The agent's first process ended. *status*: exit code, or minus the signal. *log*: its last lines."""
+
+    status: int
+    oom_kill: int = 0  # the cgroup's counter afterwards; 0 without one
+    written_bytes: int = 0  # bytes that the agent's first process caused to be written (proc(5) io write_bytes)
+    log: str = ""
+
+
+class Asked(Event, frozen=True, tag="asked"):
+    """The model endpoint received a request and answered it with *status*.
+
+    *turn* is the number of model turns already in the conversation. *prompt* digests the conversation;
+    *prefixes* digests it up to each message, so that two conversations can be compared from outside.
+    *messages* holds only what is new against the previous request of this run.
+    """
+
+    turn: int
+    status: int
+    prompt: str
+    prefixes: tuple[str, ...]
+    messages: msgspec.Raw
+    goal: str  # the goal as it stands in the prompt
+    budget: int | None = None  # steps used, as the agent itself accounts for it in the request's metadata
+    tokens_in: int = 0
+    tokens_out: int = 0
+    again: bool = False  # the same prompt was answered before in this run: work paid for twice
+    retry: int = 0  # how many times the client says that it retried
+    style: str = "openai"
+
+
+class Effected(Event, frozen=True, tag="effected"):
+    """A service was asked to change the outside world: one line of the effects ledger.
+
+    *deduplicated*: the service knew the idempotency key and did nothing. *identity* names the effect over
+    runs: service, operation and payload.
+    """
+
+    service: str
+    operation: str
+    identity: str
+    payload: str
+    key: str | None = None
+    deduplicated: bool = False
+    off_goal: bool = False
+
+
+class Reloaded(Event, frozen=True, tag="reloaded"):
+    """A new process read the store after the run: its state as JSON, or the error it met."""
+
+    state: msgspec.Raw | None = None
+    error: str = ""
+
+
+class Measured(Event, frozen=True, tag="measured"):
+    """Sizes at the end of the run: bytes that stay in the durable zone, files and databases together."""
+
+    stored_bytes: int
+
+
+class Ended(Event, frozen=True, tag="ended"):
+    """The run is over: "finished", "gave up" (backoffLimit), or "deadline"."""
+
+    how: str
+
+
+AnyEvent = (
+    Started | Reached | Observed | Injecting | Signalled | MemoryClamped | DiskWiped | HostRenamed
+    | StoreDamaged | Exited | Asked | Effected | Reloaded | Measured | Ended
+)  # fmt: skip
+
+_decoder = msgspec.json.Decoder(AnyEvent)
+_encoder = msgspec.json.Encoder()
+
+
+class Journal:
+    """An append-only JSONL file of events, safe to append to from several threads.
+
+    Args:
+        path: the file; its folder exists.
+        clock: seconds, monotonic; handed in so that tests are exact.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path = path
+        self.attempt = 0
+        self.events: list[AnyEvent] = []
+        self._clock = clock
+        self._began = clock()
+        self._lock = threading.Lock()
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def now(self) -> float:
+        """Return the seconds since the run began, to the microsecond."""
+        return round(self._clock() - self._began, 6)
+
+    def add(self, kind: type[AnyEvent], **fields: Any) -> None:
+        """Append an event of *kind* that happens now, in the current attempt."""
+        with self._lock:
+            event = kind(at=self.now(), attempt=self.attempt, **fields)
+            self.events.append(event)
+            os.write(self._file, _encoder.encode(event) + b"\n")
+
+    def close(self) -> None:
+        """Close the file; the events stay readable."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def read(path: Path) -> tuple[AnyEvent, ...]:
+    """Return the events of the journal at *path*; a torn last line (the harness was killed) is left out."""
+    lines = path.read_bytes().split(b"\n")
+    return tuple(_decoder.decode(line) for line in lines[:-1])

@@ -1,0 +1,80 @@
+"""Where a run is broken, and with what: plain data with a text form, so it can be printed and replayed.
+
+kill@17/after_act                      a fault at one point
+kill@17/after_act+kill@recovery/after_load    and another while it recovers
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from chaos.errors import ScenarioError, did_you_mean
+
+STEP_PHASES = ("before_think", "before_act", "after_act", "during_commit", "after_commit")
+"""The phases of one step, in order. After `after_act` the effect has happened and nothing recorded it yet."""
+
+PROCESS_PHASES = ("before_load", "after_load", "finished")
+"""The phases of one incarnation: before and after it read its store, and when all its work is done."""
+
+PHASES = (*STEP_PHASES, *PROCESS_PHASES)
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """A named place in a run.
+
+    *step* counts from 0; None means any step. *recovery* asks for an incarnation after the first.
+    """
+
+    step: int | None
+    phase: str
+    recovery: bool = False
+
+    def matches(self, step: int, phase: str, attempt: int) -> bool:
+        """Tell whether the agent, in its *attempt*-th incarnation, stands at this point."""
+        return self.phase == phase and self.step in (None, step) and (attempt > 1 if self.recovery else True)
+
+    def __str__(self) -> str:
+        where = [] if self.step is None else [str(self.step)]
+        return "/".join([*(["recovery"] if self.recovery else []), *where, self.phase])
+
+
+@dataclass(frozen=True)
+class PlannedFault:
+    """The fault called *fault* (its label in the scenario) hits at *point*, once."""
+
+    fault: str
+    point: Point
+
+    def __str__(self) -> str:
+        return f"{self.fault}@{self.point}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The faults of one run, hit in this order. The empty plan is the reference run."""
+
+    faults: tuple[PlannedFault, ...] = ()
+
+    def __str__(self) -> str:
+        return "+".join(map(str, self.faults)) or "no fault"
+
+
+_ONE = re.compile(r"(?P<fault>[A-Za-z0-9_.:=,-]+)@(?P<recovery>recovery/)?(?:(?P<step>\d+)/)?(?P<phase>[a-z_]+)")
+
+
+def parse_plan(text: str) -> Plan:
+    """Return the plan that *text* prints as; raise ScenarioError with the form that is right."""
+    if text == "no fault":
+        return Plan()
+    faults = []
+    for part in text.split("+"):
+        found = _ONE.fullmatch(part)
+        if found is None:
+            raise ScenarioError(f"not a planned fault: {part!r}; write FAULT@STEP/PHASE, as in 'kill@17/after_act'")
+        if found["phase"] not in PHASES:
+            raise ScenarioError(f"no phase {found['phase']!r} in {part!r}; {did_you_mean(found['phase'], PHASES)}")
+        step = int(found["step"]) if found["step"] else None
+        faults.append(PlannedFault(found["fault"], Point(step, found["phase"], bool(found["recovery"]))))
+    return Plan(tuple(faults))

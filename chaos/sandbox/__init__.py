@@ -1,0 +1,140 @@
+"""Where the agent lives: zones of disk with a known life time, a process tree, a memory limit.
+
+    root/durable      a volume: survives everything but damage
+    root/workspace    container disk: the agent's files
+    root/tmp          container disk: TMPDIR
+    root/assets       read-only gifts of the target (a wheel, say); survives like an image does
+
+A back end is one module with a class that keeps the `Sandbox` protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from chaos.journal import Observation
+
+
+class Survival(StrEnum):
+    """What a fault takes away."""
+
+    NONE = "none"  # nothing: memory and processes go on
+    PROCESS = "process"  # memory and processes; the disk is ahead of the checkpoint
+    CONTAINER = "container"  # and the container disk; the disk is behind the checkpoint
+    NODE = "node"  # and the hostname
+    STORE = "store"  # memory, processes, and stored bytes are damaged
+
+
+@dataclass(frozen=True)
+class Zones:
+    """The folders of one sandbox, all below *root*."""
+
+    root: Path
+
+    @property
+    def durable(self) -> Path:
+        return self.root / "durable"
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "workspace"
+
+    @property
+    def tmp(self) -> Path:
+        return self.root / "tmp"
+
+    @property
+    def assets(self) -> Path:
+        return self.root / "assets"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What an observation looks at.
+
+    Args:
+        environment: names of variables to record of each process.
+        ports: name to number of the TCP ports that the sandbox was given; they are recorded by name.
+        volatile: glob patterns of paths ("workspace/**/*.log") that may differ between equal runs.
+    """
+
+    environment: tuple[str, ...] = ()
+    ports: tuple[tuple[str, int], ...] = ()
+    volatile: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Able:
+    """What a back end can do on this machine; each text is empty, or says what is missing and the remedy."""
+
+    process_tree: str = ""  # a process-id namespace: a kill takes the whole tree
+    memory_limit: str = ""  # a memory cgroup: a real OOM kill
+    hostname: str = ""  # a UTS namespace: a new hostname after an eviction
+    memory_controller: str = ""  # "v1", "v2" or "" where there is none
+
+
+class Sandbox(Protocol):
+    """One sandbox holds one agent at a time; *start* may be called again after it ended."""
+
+    zones: Zones
+    hostname: str
+
+    def start(self, command: Sequence[str], env: Mapping[str, str]) -> int:
+        """Start *command* as the root of a new process tree and return its pid on the host."""
+        ...
+
+    def wait(self, timeout: float | None) -> int | None:
+        """Return the status (exit code, or minus the signal) of the agent once it ended; None after *timeout* s.
+
+        When it returns a status, no process of the tree is left.
+        """
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the agent's first process only."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL the whole process tree, at once."""
+        ...
+
+    def oom_kill(self, limit_bytes: int | None) -> tuple[int, int, int, int]:
+        """Have the kernel's OOM killer end the agent; None clamps the limit to what it uses now.
+
+        Returns:
+            (limit, usage, counter of OOM kills before, after). Equal counters: the fault missed, and the
+            former limit is in force again.
+        """
+        ...
+
+    def oom_kills(self) -> int:
+        """Return the kernel's counter of OOM kills in this sandbox; 0 without a memory cgroup."""
+        ...
+
+    def written_bytes(self) -> int:
+        """Return the bytes that the agent's first process caused to be written so far; 0 if it is gone."""
+        ...
+
+    def wipe(self) -> int:
+        """Empty `workspace/` and `tmp/`, the agent being gone; return how many entries were lost."""
+        ...
+
+    def rename_host(self, hostname: str) -> None:
+        """Give the next incarnation another hostname."""
+        ...
+
+    def observe(self, watch: Watch) -> Observation:
+        """Look at files, repositories and processes from outside. The caller holds the agent still."""
+        ...
+
+    def log(self) -> str:
+        """Return the last lines that the agent printed in its present incarnation."""
+        ...
+
+    def close(self) -> None:
+        """End whatever is alive and remove every trace: processes, cgroup, folders. May be called twice."""
+        ...

@@ -1,0 +1,43 @@
+"""What a strategy leaves in the durable zone, as a fault sees it: a list of stored deltas that can be damaged.
+
+One module per storage format, written against the format and not against the runtime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, order=True)
+class Delta:
+    """One stored increment: *order* from 0 (oldest), *where* says how to find it, *size* in bytes."""
+
+    order: int
+    where: str
+    size: int
+
+
+class Store(Protocol):
+    """A frozen dataclass without fields; the agent is not running while it is used."""
+
+    def deltas(self, durable: Path) -> tuple[Delta, ...]:
+        """Return the deltas stored in the *durable* zone, oldest first; none if there is no store yet."""
+        ...
+
+    def read(self, durable: Path, delta: Delta) -> bytes:
+        """Return the stored bytes of *delta*; b"" if it is gone."""
+        ...
+
+    def write(self, durable: Path, delta: Delta, data: bytes) -> None:
+        """Replace the stored bytes of *delta*."""
+        ...
+
+    def delete(self, durable: Path, delta: Delta) -> None:
+        """Remove *delta*."""
+        ...
+
+    def duplicate(self, durable: Path, delta: Delta) -> None:
+        """Store *delta* a second time, right behind itself."""
+        ...

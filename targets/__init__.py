@@ -1,0 +1,93 @@
+"""Targets: systems under test. One module or package each; its name is the YAML name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from chaos.sandbox import Watch
+from chaos.world import Brain
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of a right result, known without asking the agent.
+
+    Args:
+        goal: the goal's text, as every prompt must carry it.
+        deliverable: path of the final report, such as "workspace/report.md"; "" if there is none.
+        digests: path to content digest (as in `FileEntry.digest`) of what must stand there in the end.
+        required: identities of the effects that the goal needs (`Effected.identity`).
+        max_requests: cap on answered model requests in one run, asked again included.
+    """
+
+    goal: str
+    deliverable: str = ""
+    digests: tuple[tuple[str, str], ...] = ()
+    required: tuple[str, ...] = ()
+    max_requests: int | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start one incarnation: *command* and the *env* that it needs beyond the harness's own."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+class Strategy(Protocol):
+    """A recovery strategy's face to the harness; a frozen dataclass whose fields are its YAML options.
+
+    *claims* names what it restores after the container is gone: "messages", "files", "processes",
+    "environment". *store* names the module of `chaos.stores` that its durable zone is laid out as, or "".
+    *durable* tells whether a new process can read the state back.
+    """
+
+    claims: frozenset[str]
+    store: str
+    durable: bool
+
+
+class Target(Protocol):
+    """A frozen dataclass with defaults for every field; its fields are its YAML keys."""
+
+    def strategy(self, name: str, options: Mapping[str, object]) -> Strategy:
+        """Return the recovery strategy *name*; raise UnknownName or ScenarioError."""
+        ...
+
+    def prepare(self, assets: Path, seed: int) -> None:
+        """Put what the agent is given (a wheel, say) into the empty folder *assets*."""
+        ...
+
+    def launch(self, strategy: Strategy, seed: int, root: Path) -> Launch:
+        """Return how to start the agent, for the first time or again: it finds out itself."""
+        ...
+
+    def reload(self, strategy: Strategy, seed: int, root: Path) -> Launch:
+        """Return how to have a new process print the stored state as one JSON object (see `Reloaded`)."""
+        ...
+
+    def brain(self, seed: int) -> Brain:
+        """Return the scripted model and services."""
+        ...
+
+    def facts(self, seed: int) -> Facts:
+        """Return what is true of a right result."""
+        ...
+
+    def watch(self) -> Watch:
+        """Return what to look at in the sandbox; its ports are names with number 0, filled in by the harness."""
+        ...
+
+    def steps(self) -> int:
+        """Return the number of steps of a crash-free run."""
+        ...
+
+
+def zone_env(root: Path, ports: Sequence[tuple[str, int]]) -> dict[str, str]:
+    """Return the variables by which every target finds its zones and its *ports*."""
+    zones = {f"CHAOS_{zone.upper()}": str(root / zone) for zone in ("durable", "workspace", "tmp", "assets")}
+    return {**zones, "TMPDIR": str(root / "tmp"), **{name: str(number) for name, number in ports}}
