@@ -38,7 +38,7 @@ class Reached(Event, frozen=True, tag="reached"):
     phase: str
     key: str
     state: str | None = None
-    snapshot: msgspec.Raw | None = None
+    snapshot: msgspec.Raw = msgspec.Raw()
 
 
 class FileEntry(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
@@ -188,7 +188,7 @@ class Effected(Event, frozen=True, tag="effected"):
 class Reloaded(Event, frozen=True, tag="reloaded"):
     """A new process read the store after the run: its state as JSON, or the error it met."""
 
-    state: msgspec.Raw | None = None
+    state: msgspec.Raw = msgspec.Raw()
     error: str = ""
 
 

@@ -6,17 +6,25 @@ Where, how often and with which probability belong to the plan, never to the fau
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from chaos.journal import AnyEvent, Journal
+from chaos.errors import HarnessError
+from chaos.journal import AnyEvent, DiskWiped, HostRenamed, Journal, Signalled
 from chaos.results import Landed
 from chaos.sandbox import Able, Sandbox, Survival
 
 if TYPE_CHECKING:
     from chaos.stores import Store
     from chaos.world.server import World
+
+
+KILL_SECONDS = 10.0
+"""How long a killed process tree may take to be gone: the kernel needs milliseconds, a swamped CI machine more."""
+
+FIRST_HOST = "chaos-node-1"
 
 
 class Hold(Protocol):
@@ -37,6 +45,29 @@ class Scene:
     gate: Hold
     rng: random.Random
     store: Store | None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the agent's first process, and note it."""
+        self.journal.add(Signalled, pid=self.sandbox.pid, signal=int(number))
+        self.sandbox.signal(number)
+
+    def end_by_kill(self) -> None:
+        """SIGKILL the whole process tree, note it, and wait until nothing of it is left."""
+        self.journal.add(Signalled, pid=self.sandbox.pid, signal=int(signal.SIGKILL))
+        self.sandbox.kill()
+        if self.sandbox.wait(KILL_SECONDS) is None:
+            raise HarnessError(f"the sandbox did not end within {KILL_SECONDS:g} s of SIGKILL (uninterruptible I/O?)")
+
+    def lose(self, survival: Survival) -> None:
+        """Take away what *survival* says of disk and host; the agent is gone."""
+        if survival in (Survival.CONTAINER, Survival.NODE):
+            entries = self.sandbox.wipe()
+            self.journal.add(DiskWiped, zones=("workspace", "tmp"), files=entries)
+        if survival is Survival.NODE:
+            old = self.sandbox.hostname
+            new = f"chaos-node-{int(old.rpartition('-')[2]) + 1}"
+            self.sandbox.rename_host(new)
+            self.journal.add(HostRenamed, old=old, new=new)
 
 
 class Fault(Protocol):
@@ -62,3 +93,16 @@ class Fault(Protocol):
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
         """Return the proof that the fault hit at the point *at*, from the events since then; None if it missed."""
         ...
+
+
+_Kind = TypeVar("_Kind")
+
+
+def first(events: Sequence[AnyEvent], kind: type[_Kind]) -> _Kind | None:
+    """Return the first of *events* of that *kind*."""
+    return next((event for event in events if isinstance(event, kind)), None)
+
+
+def hit(fault: str, at: str, how: str, **evidence: str | int | float) -> Landed:
+    """Return the proof that *fault* landed."""
+    return Landed(fault=fault, at=at, how=how, evidence=evidence)

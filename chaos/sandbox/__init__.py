@@ -83,6 +83,11 @@ class Sandbox(Protocol):
     zones: Zones
     hostname: str
 
+    @property
+    def pid(self) -> int:
+        """The host's number of the agent's first process; 0 before the first start."""
+        ...
+
     def start(self, command: Sequence[str], env: Mapping[str, str]) -> int:
         """Start *command* as the root of a new process tree and return its pid on the host."""
         ...

@@ -12,11 +12,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, order=True)
 class Delta:
-    """One stored increment: *order* from 0 (oldest), *where* says how to find it, *size* in bytes."""
+    """One stored increment.
+
+    *order* counts from 0 (oldest), *row* finds it in the store, *size* is in bytes. *live* tells whether a resume
+    reads it: a delta before the newest snapshot is history, and damage to it is harmless.
+    """
 
     order: int
-    where: str
+    row: int
     size: int
+    live: bool
 
 
 class Store(Protocol):

@@ -1,0 +1,39 @@
+# Two commands do everything on a machine with Python 3.11 or newer: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench schema clean
+
+# The main job: every strategy against every fault, offline, about a minute.
+demo: $(VENV)/.installed
+	$(BIN)/python -m pytest --chaos scenarios -q -n 2 --dist loadgroup
+
+# All tests; those that need root, a kernel or a browser that is not there skip with the reason.
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# What CI asks for before the tests.
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# What the harness costs a run that nothing breaks.
+bench: $(VENV)/.installed
+	$(BIN)/python -m tests.bench.overhead
+
+# The JSON Schema of scenarios, for editors.
+schema: $(VENV)/.installed
+	$(BIN)/python -m chaos schema > scenarios/scenario-v1.json
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pytest-chaos needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .chaos build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,10 @@
+"""`python -m chaos`: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from chaos.plugins.command_line import main
+
+if __name__ == "__main__":
+    sys.exit(main())

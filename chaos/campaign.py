@@ -1,0 +1,309 @@
+"""A campaign: reference runs, plans, runs and verdicts. The one module that knows all the stages.
+
+    cell = scenario x strategy x fault
+    reference run (twice, and they must agree) -> points -> plans -> runs -> checks -> verdict of the cell
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from chaos import claims, judge, measure, registry, results, seeds
+from chaos.errors import HarnessError, ScenarioError
+from chaos.explorers.combine import combine
+from chaos.journal import Injecting, Reached
+from chaos.plan import STEP_PHASES, Plan, Point, parse_plan
+from chaos.record import Record
+from chaos.results import CellResult, Landed, RunResult
+from chaos.run import Setup, execute
+from chaos.sandbox.process import able
+from chaos.scenario import FaultSpec, Scenario, StrategySpec
+from chaos.stores import Store
+from chaos.verdict import CellVerdict, Outcome, worst
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One field of the matrix."""
+
+    scenario: Scenario
+    strategy: StrategySpec
+    fault: FaultSpec
+
+    @property
+    def name(self) -> str:
+        return f"{self.strategy.label}-{self.fault.label}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run to replay: *plan*, and the number of the *run* whose randomness it uses. Text form `PLAN#RUN`."""
+
+    plan: Plan
+    run: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.plan}#{self.run}"
+
+
+def parse_case(text: str) -> Case:
+    """Return the case that *text* prints as; raise ScenarioError with the form that is right."""
+    plan, _, run = text.partition("#")
+    if run and not run.isdigit():
+        raise ScenarioError(f"not a case: {text!r}; write PLAN#RUN, as in 'kill@17/after_act#2'")
+    return Case(parse_plan(plan), int(run or 0))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The crash-free run of a strategy, and what makes it unfit to compare with ("" if nothing)."""
+
+    record: Record
+    journal: str  # relative to the results folder
+    unfit: str
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Every step and phase that the run reached, once, in order."""
+        reached = (event for event in self.record.events if isinstance(event, Reached))
+        return tuple(dict.fromkeys(Point(e.step, e.phase) for e in reached if e.phase in STEP_PHASES))
+
+
+class Runner:
+    """Runs cells and appends what they give to the results in *folder*; journals go to *folder*/runs.
+
+    Args:
+        folder: the results folder.
+        campaign: identifier of the campaign.
+        seed: base seed; every other seed is derived from it.
+        runs: how many runs a cell has, instead of what its scenario says.
+        case: the one run to replay, instead of what the scenario says.
+    """
+
+    def __init__(
+        self, folder: Path, campaign: str, seed: int, runs: int | None = None, case: Case | None = None
+    ) -> None:
+        self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
+        self._references: dict[object, Reference] = {}
+
+    def run_cell(self, cell: Cell) -> CellResult:
+        """Run *cell*; what it gave has been appended to the results when this returns."""
+        store = store_of(cell.strategy)
+        reasons = [spec.fault.unsuited(store) or spec.fault.missing(able()) for spec in _chain(cell.fault)]
+        if skipped := next(filter(None, reasons), ""):
+            result = self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=True, skipped=skipped)
+        else:
+            result = self._run_cell(cell)
+        results.append(self.folder, result)
+        return result
+
+    def _run_cell(self, cell: Cell) -> CellResult:
+        try:
+            setup = self._setup(cell)
+            reference = self._reference(cell, setup)
+            if reference.unfit:
+                return self._cell_result(cell, (), CellVerdict.UNKNOWN, passed=False, why=reference.unfit)
+            cases = self._cases(cell, reference)
+        except HarnessError as error:
+            return self._cell_result(cell, (), CellVerdict.HARNESS_ERROR, passed=False, why=str(error))
+        runs = tuple(self._run(cell, setup, reference, case) for case in cases)
+        if not runs:
+            why = f"the reference run reached no point where {cell.fault.label!r} should hit"
+            return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=False, why=why)
+        expectation = cell.scenario.expectation(cell.strategy, cell.fault)
+        judged = judge.cell_verdict(runs, expectation, strict=self.case is None)
+        return self._cell_result(
+            cell, runs, worst(run.verdict for run in runs), judged.passed, judged.expected, judged.why
+        )
+
+    def _setup(self, cell: Cell) -> Setup:
+        scenario = cell.scenario
+        seed = seeds.derive(self.seed, "workload", scenario.target)
+        watch = scenario.target.watch()
+        return Setup(
+            target=scenario.target,
+            strategy=cell.strategy.strategy,
+            seed=seed,
+            brain=scenario.target.brain(seed),
+            watch=replace(watch, volatile=(*watch.volatile, *scenario.volatile)),
+            limits=scenario.limits,
+            faults={spec.label: spec.fault for spec in _chain(cell.fault)},
+            store=store_of(cell.strategy),
+        )
+
+    def _reference(self, cell: Cell, setup: Setup) -> Reference:
+        """Return the crash-free run; all cells of one target, strategy and limits share it.
+
+        It runs twice: what differs between two equal runs cannot be blamed on a fault.
+        """
+        key = (setup.target, setup.strategy, setup.seed, setup.watch, setup.limits)
+        if key not in self._references:
+            name = f"reference/{cell.strategy.label}-{seeds.derive(0, *key):08x}"
+            folders = [self.folder / "runs" / name / str(turn) for turn in range(2)]
+            first, second = (self._crash_free(setup, folder) for folder in folders)
+            unfit = _unfit(cell, setup, first, second)
+            self._references[key] = Reference(first, f"runs/{name}/0/journal.jsonl", unfit)
+        return self._references[key]
+
+    def _crash_free(self, setup: Setup, folder: Path) -> Record:
+        (folder / "journal.jsonl").unlink(missing_ok=True)
+        return execute(setup, Plan(), folder, seeds.rng(setup.seed, "reference"))
+
+    def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
+        if self.case is not None:
+            known = {spec.label for spec in _chain(cell.fault)}
+            if unknown := {planned.fault for planned in self.case.plan.faults} - known:
+                raise HarnessError(f"the case names {', '.join(sorted(unknown))}; this cell has {', '.join(known)}")
+            return [self.case]
+        # Without the strategy's name: all strategies are broken at the same places, so that they can be compared.
+        rng = seeds.rng(self.seed, cell.scenario.name, cell.fault.label, "plans")
+        plans = combine(cell.fault, reference.points, self.runs or cell.scenario.runs, rng)
+        return [Case(plan, run) for run, plan in enumerate(plans)]
+
+    def _run(self, cell: Cell, setup: Setup, reference: Reference, case: Case) -> RunResult:
+        parts = (cell.scenario.name, cell.strategy.label, cell.fault.label, case.run)
+        run_seed = seeds.derive(self.seed, *parts)
+        folder = Path("runs", *map(str, parts))
+        (self.folder / folder / "journal.jsonl").unlink(missing_ok=True)
+        began = time.monotonic()
+        try:
+            record = execute(setup, case.plan, self.folder / folder, seeds.rng(run_seed, "faults"))
+            result = self._judged(cell, setup, reference, case, record)
+        except HarnessError as error:
+            result = msgspec.structs.replace(
+                self._blank(cell, case), verdict=CellVerdict.HARNESS_ERROR, error=str(error)
+            )
+        result = msgspec.structs.replace(
+            result,
+            seed=run_seed,
+            seconds=round(time.monotonic() - began, 3),
+            journal=str(folder / "journal.jsonl"),
+            reference=reference.journal,
+        )
+        results.append(self.folder, result)
+        return result
+
+    def _judged(self, cell: Cell, setup: Setup, reference: Reference, case: Case, run: Record) -> RunResult:
+        scenario = cell.scenario
+        landed = landings(run, case.plan, setup)
+        facts = scenario.target.facts(setup.seed)
+        verdicts = judge.judge(run, reference.record, scenario.checks, scenario.terms, facts)
+        return msgspec.structs.replace(
+            self._blank(cell, case),
+            landed=landed,
+            checks=verdicts,
+            verdict=judge.run_verdict(verdicts, run, len(case.plan.faults), len(landed)),
+            broke=tuple(name for name, verdict in verdicts.items() if verdict.outcome is Outcome.FAIL),
+            claims=claims.judge_claims(
+                setup.strategy.claims, run, reference.record, verdicts, scenario.terms
+            ),
+            attempts=run.attempts,
+            steps=measure.steps(run),
+            rpo_steps=measure.rpo_steps(run),
+            rto_seconds=measure.rto(run),
+            tokens=measure.tokens(run),
+            storage=measure.storage(run),
+        )
+
+    def _blank(self, cell: Cell, case: Case) -> RunResult:
+        expectation = cell.scenario.expectation(cell.strategy, cell.fault)
+        return RunResult(
+            campaign=self.campaign,
+            scenario=cell.scenario.name,
+            strategy=cell.strategy.label,
+            fault=cell.fault.label,
+            run=case.run,
+            seed=0,
+            plan=str(case.plan),
+            planned=len(case.plan.faults),
+            landed=(),
+            checks={},
+            verdict=CellVerdict.UNKNOWN,
+            expected=tuple(sorted({name for e in expectation for name in (*e.breaks, *e.may_break)})),
+            because="; ".join(e.because for e in expectation),
+            replay=self.replay_command(cell, case),
+        )
+
+    def replay_command(self, cell: Cell, case: Case) -> str:
+        """Return the command that runs exactly *case* of *cell* again."""
+        words = ["pytest", "--chaos", _shown(cell.scenario.path), "--chaos-seed", str(self.seed)]
+        words += ["--chaos-strategy", cell.strategy.label, "--chaos-fault", cell.fault.label]
+        return shlex.join([*words, "--chaos-case", str(case)])
+
+    def _cell_result(
+        self,
+        cell: Cell,
+        runs: Sequence[RunResult],
+        verdict: CellVerdict,
+        passed: bool,
+        expected: bool = False,
+        why: str = "",
+        skipped: str = "",
+    ) -> CellResult:
+        return CellResult(
+            campaign=self.campaign,
+            scenario=cell.scenario.name,
+            strategy=cell.strategy.label,
+            fault=cell.fault.label,
+            verdict=verdict,
+            passed=passed,
+            expected=expected,
+            why=why,
+            runs=len(runs),
+            planned=sum(run.planned for run in runs),
+            landed=sum(len(run.landed) for run in runs),
+            skipped=skipped,
+            replay=next((run.replay for run in runs if run.verdict is verdict), ""),
+        )
+
+
+def store_of(strategy: StrategySpec) -> Store | None:
+    """Return the stored deltas of *strategy*, as faults see them; None if it stores none."""
+    name = strategy.strategy.store
+    if not name:
+        return None
+    store: Store = registry.load("stores", name)()
+    return store
+
+
+def landings(run: Record, plan: Plan, setup: Setup) -> tuple[Landed, ...]:
+    """Return the proof of each planned fault that hit; a fault that missed has none."""
+    events = run.events
+    starts = [number for number, event in enumerate(events) if isinstance(event, Injecting)]
+    proofs = []
+    for number, begin in enumerate(starts):
+        # A process fault is judged by what came before the next fault, a burst of refusals by all that came after.
+        planned = plan.faults[number]
+        proofs.append(setup.faults[planned.fault].landed(str(planned.point), events[begin + 1 :]))
+    return tuple(proof for proof in proofs if proof is not None)
+
+
+def _unfit(cell: Cell, setup: Setup, first: Record, second: Record) -> str:
+    """Return why the reference runs are no measure: one broke a check by itself, or the two differ."""
+    facts = cell.scenario.target.facts(setup.seed)
+    alone = judge.judge(first, first, cell.scenario.checks, cell.scenario.terms, facts)
+    for name, verdict in alone.items():
+        if verdict.outcome is not Outcome.PASS:
+            return f"the crash-free run breaks {name} by itself: {verdict.finding}"
+    if differ := judge.disagreements(first, second):
+        return f"two crash-free runs differ ({'; '.join(differ)}); declare what may differ in expect.volatile"
+    return ""
+
+
+def _chain(spec: FaultSpec) -> tuple[FaultSpec, ...]:
+    """Return *spec* and all that follow it in a plan."""
+    return (spec, *(further for then in spec.then for further in _chain(then)))
+
+
+def _shown(path: Path) -> str:
+    """Return *path* as a user would type it."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

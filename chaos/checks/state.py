@@ -1,0 +1,128 @@
+"""Is the agent's state what it would have been?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chaos.checks import Terms
+from chaos.checks._diff import Difference, canonical, first_difference, json_diff, short, unfinished, verdict
+from chaos.verdict import Verdict, unknown
+
+if TYPE_CHECKING:
+    from chaos.journal import Asked
+    from chaos.record import Json, Record
+    from chaos.targets import Facts
+
+_BEFORE_COMMIT = ("after_load", "before_think", "before_act", "after_act")
+
+
+@dataclass(frozen=True)
+class State:
+    """After recovery the agent's state equals the crash-free one: when it resumes, in every prompt, at the end.
+
+    At the end twice: as the living agent announces it, and as another process reads it from the store.
+    """
+
+    def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
+        if cannot := unfinished(run):
+            return cannot
+        if reference.final_state is None and not reference.answered:
+            return unknown("the reference announced no state and asked the model nothing")
+        found = [
+            *resume_differences(run, reference),
+            *prompt_differences(run.answered, run, reference),
+            *turns_left_out(run, reference),
+            *final_differences(run, reference),
+        ]
+        if not found and (lacks := _lacks(run, reference)):
+            return unknown(lacks)
+        return verdict(found)
+
+
+def resume_differences(run: Record, reference: Record) -> Iterator[Difference]:
+    """Yield the resumptions at a step with a state that the reference did not have between the commits around it.
+
+    A store that commits inside of a step resumes inside of it, so the states of its first phases are right too.
+    """
+    for point in run.points:
+        if point.phase != "after_load" or point.attempt == 1 or point.state is None:
+            continue
+        right = {
+            other.state
+            for other in reference.points
+            if other.state is not None
+            and (
+                (other.step == point.step - 1 and other.phase == "after_commit")
+                or (other.step == point.step and other.phase in _BEFORE_COMMIT)
+            )
+        }
+        if right and point.state not in right:
+            yield Difference(
+                f"attempt {point.attempt} resumed at step {point.step} with a state that the reference had not there",
+                (f"resumed with {point.state}", *(f"reference: {state}" for state in sorted(right))),
+            )
+
+
+def prompt_differences(asked: Iterable[Asked], run: Record, reference: Record) -> list[Difference]:
+    """Return the first of *asked* that shows the model something else than the reference did at that turn.
+
+    Every request counts, those of a turn asked again too: each shows what the agent believed at that time.
+    """
+    wrong = [r for r in asked if (other := reference.first_by_turn.get(r.turn)) is None or other.prompt != r.prompt]
+    if not wrong:
+        return []
+    first, turns = wrong[0], sorted({request.turn for request in wrong})
+    where = f"the prompt of turn {first.turn} (attempt {first.attempt})"
+    others = (f"turns with another prompt: {', '.join(map(str, turns))}",) if len(turns) > 1 else ()
+    expected = reference.first_by_turn.get(first.turn)
+    if expected is None:
+        return [Difference(f"the model was asked for turn {first.turn}, which the reference never had", others)]
+    pairs = zip(first.prefixes, expected.prefixes, strict=False)
+    index = next((i for i, (one, other) in enumerate(pairs) if one != other), None)
+    if index is not None:
+        message, right = run.messages.get(first.prefixes[index]), reference.messages.get(expected.prefixes[index])
+        return [Difference(f"{where} differs from message {index} on", (*json_diff(message, right), *others))]
+    count, wanted = len(first.prefixes), len(expected.prefixes)
+    if count == wanted:
+        return [Difference(f"{where} differs, its messages do not", others)]
+    return [Difference(f"{where} has {count} messages instead of {wanted}", others)]
+
+
+def turns_left_out(run: Record, reference: Record) -> list[Difference]:
+    """Return the turns of the reference for which the model was never asked."""
+    missing = sorted(reference.first_by_turn.keys() - run.first_by_turn.keys())
+    return [Difference(f"the model was never asked for turn {', '.join(map(str, missing))}")] if missing else []
+
+
+def final_differences(run: Record, reference: Record) -> Iterator[Difference]:
+    """Yield how the state at the end differs, live and after a cold reload, where both runs have one."""
+    yield from _compare("the state at the end", run.final_state, reference.final_state)
+    if reference.reloaded is None or run.reloaded is None:
+        return
+    if run.reloaded.error and not reference.reloaded.error:
+        yield Difference(f"the store cannot be read by another process: {_last_line(run.reloaded.error)}")
+    yield from _compare("the state read back by another process", run.reloaded_state, reference.reloaded_state)
+
+
+def _compare(what: str, state: Json, reference: Json) -> Iterator[Difference]:
+    if state is None or reference is None or canonical(state) == canonical(reference):
+        return
+    path, how = first_difference(state, reference) or ("", "differs")
+    yield Difference(f"{what} differs: {path or 'it'} {how}", json_diff(state, reference))
+
+
+def _lacks(run: Record, reference: Record) -> str:
+    """Return what the reference has and *run* does not, so that equality was not shown; "" if nothing."""
+    if reference.final_state is not None and run.final_state is None:
+        return "the run announced no state at its end"
+    if reference.reloaded is not None and reference.reloaded.error:
+        return f"the reference's own store could not be read: {_last_line(reference.reloaded.error)}"
+    if reference.reloaded_state is not None and run.reloaded_state is None:
+        return "no other process read the run's store"
+    return ""
+
+
+def _last_line(error: str) -> str:
+    return short((error.strip().splitlines() or ["no message"])[-1])

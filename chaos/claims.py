@@ -1,0 +1,49 @@
+"""What a strategy says that it restores, against what a run showed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chaos import measure
+from chaos.checks import Terms
+from chaos.journal import Asked
+from chaos.record import Record
+from chaos.verdict import Outcome, Verdict
+
+KEPT, REFUTED, NOT_JUDGED = "kept", "refuted", "not judged"
+
+_CHECKS = {"files": "files", "processes": "processes", "environment": "environment"}
+
+
+def judge_claims(
+    claims: frozenset[str], run: Record, reference: Record, verdicts: Mapping[str, Verdict], terms: Terms
+) -> dict[str, str]:
+    """Return for each of *claims* whether *run* kept it, refuted it, or says nothing about it.
+
+    "messages" is judged by what the model endpoint saw: the first prompt of every later incarnation is the
+    reference's prompt of the same turn, and no more turns are missing than *terms* allow. The other claims have a
+    check of the same name.
+    """
+    judged = {}
+    for claim in sorted(claims):
+        if claim == "messages":
+            judged[claim] = _messages(run, reference, terms)
+        else:
+            verdict = verdicts.get(_CHECKS[claim])
+            outcome = verdict.outcome if verdict else Outcome.UNKNOWN
+            judged[claim] = {Outcome.PASS: KEPT, Outcome.FAIL: REFUTED}.get(outcome, NOT_JUDGED)
+    return judged
+
+
+def _messages(run: Record, reference: Record, terms: Terms) -> str:
+    asked = [event for event in run.events if isinstance(event, Asked) and event.status == 200]
+    firsts = {event.attempt: event for event in reversed(asked) if event.attempt > 1}
+    if not firsts:
+        return NOT_JUDGED
+    right = {
+        event.turn: event.prompt for event in reference.events if isinstance(event, Asked) and event.status == 200
+    }
+    lost = measure.rpo_steps(run)
+    if terms.max_lost_steps is not None and lost > terms.max_lost_steps:
+        return REFUTED
+    return KEPT if all(right.get(event.turn) == event.prompt for event in firsts.values()) else REFUTED

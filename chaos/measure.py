@@ -1,0 +1,99 @@
+"""The numbers of one run: steps lost, seconds to recover, tokens, bytes. Pure functions of its record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chaos.plan import STEP_PHASES
+from chaos.results import RecoveryTime, Storage, Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from chaos.journal import Exited, Reached
+    from chaos.record import Record
+
+_DIGITS = 6  # the journal's clock has microseconds; differences of floats have noise behind them
+
+
+def steps(run: Record) -> int:
+    """Return how many steps the agent had acted at its furthest."""
+    return max((_acted(run, attempt) for attempt in range(1, run.attempts + 1)), default=0)
+
+
+def rpo_steps(run: Record) -> int:
+    """Return the steps that were acted before a crash and had to be done again, summed over all crashes."""
+    return sum(_lost(run, crash.attempt) for crash in run.crashes)
+
+
+def rto(run: Record) -> RecoveryTime | None:
+    """Return the parts of the longest recovery of the run; None if nothing crashed. A part not seen counts 0."""
+    return max((_recovery(run, crash) for crash in run.crashes), key=lambda time: time.total, default=None)
+
+
+def tokens(run: Record) -> Tokens:
+    """Return the tokens of answers given first, of answers given again, and of refused requests."""
+    return Tokens(
+        useful=sum(r.tokens_in + r.tokens_out for r in run.answered if not r.again),
+        asked_again=sum(r.tokens_in + r.tokens_out for r in run.answered if r.again),
+        retried=sum(r.tokens_in for r in run.refused),
+    )
+
+
+def storage(run: Record) -> Storage:
+    """Return the bytes kept at the end and the bytes that all incarnations wrote."""
+    return Storage(stored=run.stored_bytes, written=sum(event.written_bytes for event in run.exits))
+
+
+def _acted(run: Record, attempt: int) -> int:
+    """Return the steps that were done when *attempt* ended, its predecessors' included, as far as it showed them.
+
+    It shows them by the point after the act, and by a conversation that holds the answers already. An incarnation
+    that shows neither took nothing up, so its death cost nothing: the crash before it accounts for the loss.
+    """
+    acted = (point.step + 1 for point in run.points if point.attempt == attempt and point.phase == "after_act")
+    asked = (request.turn for request in run.asked if request.attempt == attempt)
+    return max((*acted, *asked), default=0)
+
+
+def _lost(run: Record, attempt: int) -> int:
+    """Return the steps that the crash of *attempt* threw away, by the first later one that shows where it goes on."""
+    acted = _acted(run, attempt)
+    for later in range(attempt + 1, run.attempts + 1):
+        if later in run.resumed_turn:
+            return max(0, acted - run.resumed_turn[later])
+        if later in run.completed:
+            return 0
+    return acted
+
+
+def _recovery(run: Record, crash: Exited) -> RecoveryTime:
+    injected = [event.at for event in run.injections if event.attempt == crash.attempt and event.at <= crash.at]
+    points = [point for point in run.points if point.attempt == crash.attempt + 1]
+    load = _first(points, lambda point: point.phase == "before_load")
+    loaded = _first(points, lambda point: point.phase == "after_load")
+    interrupted = _interrupted_step(run, crash)
+    back = _first(
+        points,
+        lambda point: point.phase == "finished" or (point.phase in STEP_PHASES and point.step >= interrupted),
+    )
+    return RecoveryTime(
+        detect=_between(injected[-1] if injected else None, crash.at),
+        restart=_between(crash.at, points[0].at if points else None),
+        load=_between(load, loaded),
+        replay=_between(loaded, back),
+    )
+
+
+def _interrupted_step(run: Record, crash: Exited) -> int:
+    """Return the furthest step that the incarnation was in: of the one before if this one came to none."""
+    steps = [point for point in run.points if point.attempt <= crash.attempt and point.phase in STEP_PHASES]
+    return max((point.step for point in steps if point.attempt == steps[-1].attempt), default=0)
+
+
+def _first(points: Iterable[Reached], wanted: Callable[[Reached], bool]) -> float | None:
+    return next((point.at for point in points if wanted(point)), None)
+
+
+def _between(start: float | None, end: float | None) -> float:
+    return 0.0 if start is None or end is None else round(max(0.0, end - start), _DIGITS)

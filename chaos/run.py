@@ -1,0 +1,257 @@
+"""One run: start the agent, break it where the plan says, restart it as a Job would, until it is done.
+
+The supervisor keeps Kubernetes' rules for a Job with `restartPolicy: OnFailure`: any exit but 0 starts the agent
+again, at most `backoffLimit` times, with a delay that doubles; the new incarnation finds its THREAD_ID in the
+environment.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from chaos.errors import HarnessError
+from chaos.faults import FIRST_HOST, Fault, Scene
+from chaos.gate import Gate, Held
+from chaos.journal import Ended, Exited, Injecting, Journal, Measured, Observed, Reached, Reloaded, Started
+from chaos.plan import Plan
+from chaos.probe import GATE
+from chaos.record import Record
+from chaos.sandbox import Watch, Zones
+from chaos.sandbox.process import ProcessSandbox
+from chaos.scenario import Limits
+from chaos.stores import Store
+from chaos.targets import Launch, Strategy, Target, zone_env
+from chaos.world import Brain
+from chaos.world.server import World
+
+THREAD_ID = "chaos-thread"
+"""The same in every run: idempotency keys are derived from it, and the run must equal its reference."""
+
+POLL_SECONDS = 0.02  # an agent without a gate ends unnoticed for at most this long
+EXIT_SECONDS = 5.0  # an agent that closed its gate connection and does not end is alive after all
+RELOAD_SECONDS = 30.0  # a new process imports its runtime and reads the store
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the runs of one cell have in common. *faults* maps labels to faults."""
+
+    target: Target
+    strategy: Strategy
+    seed: int
+    brain: Brain
+    watch: Watch
+    limits: Limits
+    faults: Mapping[str, Fault]
+    store: Store | None
+
+
+def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Record:
+    """Run the target of *setup* under *plan* and return what was seen; `journal.jsonl` is in *folder*.
+
+    Args:
+        plan: the faults to inject, in order; the empty plan makes a reference run.
+        folder: for the journal; made if it is not there.
+        rng: the run's own source of randomness, for what a fault chooses (which delta, which bit).
+
+    Raises:
+        HarnessError: the harness could not do its part; nothing is left behind.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        journal = Journal(folder / "journal.jsonl")
+        stack.callback(journal.close)
+        root = Path(tempfile.mkdtemp(prefix="chaos-"))
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        world = stack.enter_context(World(setup.brain, journal))
+        gate = Gate()
+        stack.callback(gate.close)
+        sandbox = ProcessSandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
+        stack.callback(sandbox.close)
+        setup.target.prepare(sandbox.zones.assets, setup.seed)
+        _Run(setup, plan, journal, world, gate, sandbox, rng).supervise()
+        return Record(journal.events)
+
+
+class _Run:
+    """The state of one run while it lasts."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        plan: Plan,
+        journal: Journal,
+        world: World,
+        gate: Gate,
+        sandbox: ProcessSandbox,
+        rng: random.Random,
+    ) -> None:
+        self.setup, self.plan, self.journal = setup, plan, journal
+        self.world, self.gate, self.sandbox = world, gate, sandbox
+        self.scene = Scene(sandbox, world, journal, self, rng, setup.store)
+        self.injected = 0
+        self.written = 0
+        self.deadline = time.monotonic() + setup.limits.deadline_seconds
+        ports = tuple((name, _free_port()) for name, _ in setup.watch.ports)
+        self.watch = replace(setup.watch, ports=ports)
+
+    def supervise(self) -> None:
+        """Start, watch, restart; then measure what is left."""
+        limits = self.setup.limits
+        how = "gave up"
+        for attempt in range(1, limits.backoff_limit + 2):
+            if attempt > 1 and limits.backoff_seconds:
+                time.sleep(limits.backoff_seconds * 2 ** (attempt - 2))
+            self.journal.attempt = attempt
+            status = self._incarnation()
+            if status == 0:
+                how = "finished"
+                break
+            if time.monotonic() >= self.deadline:
+                how = "deadline"
+                break
+        self.journal.add(Ended, how=how)
+        if self.world.failure is not None:
+            raise HarnessError(f"the world failed: {self.world.failure!r}; its brain must answer or raise ValueError")
+        self._measure()
+
+    def _incarnation(self) -> int:
+        """Start the agent once and return its exit status; all that it announced has been answered or cut off."""
+        launch = self.setup.target.launch(self.setup.strategy, self.setup.seed, self.sandbox.zones.root)
+        self.written = 0
+        env = {**self._env(launch), GATE: self.gate.address}
+        pid = self.sandbox.start(launch.command, env)
+        self.journal.add(Started, pid=pid, hostname=self.sandbox.hostname, thread_id=THREAD_ID)
+        status = self._watch()
+        self.gate.drop()
+        log = self.sandbox.log() if status else ""
+        self.journal.add(
+            Exited, status=status, oom_kill=self.sandbox.oom_kills(), written_bytes=self.written, log=log
+        )
+        return status
+
+    def _watch(self) -> int:
+        while True:
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                self.scene.end_by_kill()
+            elif held := self.gate.next(min(left, POLL_SECONDS)):
+                self._pass(held)
+                continue
+            status = self.sandbox.wait(min(left, EXIT_SECONDS) if self.gate.hung_up else 0.0)
+            if status is not None:
+                return status
+
+    def _pass(self, held: Held) -> None:
+        """Note the point, break what is planned there, and let the agent go if it still can."""
+        said = held.said
+        self._note(held)
+        if said.point == "finished" or (said.point == "after_load" and self.journal.attempt > 1):
+            self._observe(said.step, said.point)
+        if self._due(said.step, said.point):
+            self._inject()
+            if self.sandbox.wait(0.0) is not None:
+                return
+        self.gate.go(held)
+
+    def _note(self, held: Held) -> None:
+        said = held.said
+        self.journal.add(
+            Reached, step=said.step, phase=said.point, key=said.key, state=said.state, snapshot=said.snapshot
+        )
+
+    def _observe(self, step: int, phase: str) -> None:
+        self.written = self.sandbox.written_bytes()
+        self.journal.add(Observed, step=step, phase=phase, seen=self.sandbox.observe(self.watch))
+
+    def _due(self, step: int, phase: str) -> bool:
+        if self.injected >= len(self.plan.faults):
+            return False
+        return self.plan.faults[self.injected].point.matches(step, phase, self.journal.attempt)
+
+    def _inject(self) -> None:
+        planned = self.plan.faults[self.injected]
+        self.written = self.sandbox.written_bytes()
+        self.journal.add(Injecting, index=self.injected, fault=planned.fault, point=str(planned.point))
+        self.injected += 1
+        self.setup.faults[planned.fault].inject(self.scene)
+
+    def serve_until_exit(self, timeout: float) -> bool:
+        """Leave the held point unanswered and let what is announced from now on pass (see `Hold`)."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            left = max(0.0, end - time.monotonic())
+            if held := self.gate.next(min(POLL_SECONDS, left)):
+                self._note(held)
+                self.gate.go(held)
+            elif self.sandbox.wait(min(EXIT_SECONDS, left) if self.gate.hung_up else 0.0) is not None:
+                return True
+        return self.sandbox.wait(0.0) is not None
+
+    def _env(self, launch: Launch) -> dict[str, str]:
+        """Return the whole environment: nothing of the harness's own leaks in but the search path and the language."""
+        root = self.sandbox.zones.root
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+        return {
+            **kept,
+            "HOME": str(root / "tmp"),
+            "THREAD_ID": THREAD_ID,
+            # An agent that lost its repository must not find the one that the campaign runs in.
+            "GIT_CEILING_DIRECTORIES": str(root),
+            **zone_env(root, self.watch.ports),
+            **self.world.env(),
+            **launch.env,
+        }
+
+    def _measure(self) -> None:
+        zones = self.sandbox.zones
+        if self.setup.strategy.durable:
+            state, error = self._reload(zones)
+            self.journal.add(Reloaded, state=state, error=error)
+        self.journal.add(Measured, stored_bytes=_size(zones.durable))
+
+    def _reload(self, zones: Zones) -> tuple[msgspec.Raw, str]:
+        """Have a new process read the store: what it prints is the state that a resume would see."""
+        launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, zones.root)
+        try:
+            done = subprocess.run(
+                launch.command, env=self._env(launch), capture_output=True, timeout=RELOAD_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return msgspec.Raw(), f"reading the store took more than {RELOAD_SECONDS:g} s"
+        if done.returncode:
+            return msgspec.Raw(), _last_line(done.stderr) or f"reading the store ended with status {done.returncode}"
+        try:
+            msgspec.json.decode(done.stdout)
+        except msgspec.DecodeError as error:
+            raise HarnessError(f"the reload command printed {done.stdout[:80]!r}, not a JSON object ({error})") from None
+        return msgspec.Raw(done.stdout.strip()), ""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+

@@ -1,0 +1,171 @@
+"""One life of an agent: the launcher's other end (see launcher.py), the agent's output, its status."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from chaos.errors import HarnessError
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+START_SECONDS = 30.0  # a launcher needs 0.02 s; this long means that the machine is beyond use
+LOG_BYTES = 64 * 1024  # kept of the output: the last lines tell why an agent died, a flood tells nothing
+LOG_LINES = 200  # of these, handed out
+READ_BYTES = 64 * 1024  # what a pipe holds
+
+
+def order(
+    mode: str, hostname: str, cgroups: Sequence[Path], command: Sequence[str], env: Mapping[str, str]
+) -> list[bytes]:
+    """Return the fields of a launcher's order (see launcher.Order)."""
+    variables = [f"{name}={value}" for name, value in env.items()]
+    fields = [mode, hostname, str(len(cgroups)), str(len(command)), *map(str, cgroups), *command, *variables]
+    if broken := [field for field in fields if "\0" in field]:
+        raise HarnessError(f"a command or variable holds a NUL character: {broken[0]!r}")
+    return [os.fsencode(field) for field in fields]
+
+
+class Incarnation:
+    """One life of the agent: its launcher, its pidfd, its output, and in the end its status."""
+
+    def __init__(self, order: Sequence[bytes], cwd: Path) -> None:
+        self.status: int | None = None
+        self.features: frozenset[str] = frozenset()
+        self.pid = self._pidfd = 0
+        self._log: collections.deque[bytes] = collections.deque()
+        self._log_bytes = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._control, theirs = socket.socketpair()
+        self._output, output = os.pipe()
+        with theirs:
+            self._launcher = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(LAUNCHER), str(theirs.fileno()), str(os.getpid())],
+                env={},
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        os.close(output)
+        self._control.settimeout(START_SECONDS)
+        try:
+            self._begin(b"\0".join(order))
+        except BaseException:
+            self._launcher.kill()
+            self._finish(None)
+            raise
+        self._control.settimeout(None)
+        threading.Thread(target=self._attend, name=f"sandbox-{self.pid}", daemon=True).start()
+
+    def _begin(self, order: bytes) -> None:
+        try:
+            self._control.sendall(b"%d\n%s" % (len(order), order))
+            word, *rest = self._hear()
+            if word == "pid":
+                self.pid, self.features = int(rest[0]), frozenset(rest[1:])
+                self._pidfd = os.pidfd_open(self.pid)
+                self._control.sendall(b"g")
+                word, *rest = self._hear()
+        except TimeoutError:
+            raise HarnessError(f"nothing was started within {START_SECONDS:g} s") from None
+        except ConnectionError:
+            word, rest = "", []
+        if word != "running":
+            self._drain()
+            raise HarnessError(" ".join(rest) or f"the launcher ended: {self.log() or 'it printed nothing'}")
+
+    def _hear(self) -> list[str]:
+        """Return the words of the launcher's next line; [""] when it is gone."""
+        line = b""
+        while not line.endswith(b"\n"):
+            try:
+                byte = self._control.recv(1)
+            except ConnectionError:
+                byte = b""
+            if not byte:
+                break
+            line += byte
+        return line.decode().split() or [""]
+
+    def _attend(self) -> None:
+        """Take in output until the launcher reports the end."""
+        status = None
+        try:
+            poller = select.poll()
+            poller.register(self._control, select.POLLIN)
+            poller.register(self._output, select.POLLIN)
+            while self._control.fileno() not in (ready := dict(poller.poll())):
+                if self._output in ready and not self._take():
+                    poller.unregister(self._output)
+            word, *rest = self._hear()
+            if word == "exit":
+                status = int(rest[0])
+            else:  # someone killed the launcher, and the kernel the agent with it
+                self.signal(signal.SIGKILL)
+                select.select([self._pidfd], [], [])
+            self._drain()
+        finally:  # whatever happens here, nobody may wait in vain
+            self._finish(status)
+
+    def _take(self) -> bool:
+        chunk = os.read(self._output, READ_BYTES)
+        with self._lock:
+            self._log.append(chunk)
+            self._log_bytes += len(chunk)
+            while self._log_bytes - len(self._log[0]) >= LOG_BYTES:
+                self._log_bytes -= len(self._log.popleft())
+        return bool(chunk)
+
+    def _drain(self) -> None:
+        """Take in what is left in the pipe; nobody writes to it any more."""
+        os.set_blocking(self._output, False)
+        try:
+            while self._take():
+                pass
+        except BlockingIOError:
+            pass
+
+    def _finish(self, status: int | None) -> None:
+        self._launcher.wait()
+        os.close(self._output)
+        self._control.close()
+        self.status = status
+        self._ended.set()
+
+    @property
+    def launcher_pid(self) -> int:
+        return self._launcher.pid
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended.is_set()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Return whether it ended within *timeout* seconds."""
+        return self._ended.wait(timeout)
+
+    def signal(self, number: int) -> None:
+        """Signal the first process, surely no other one; nothing happens if it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def log(self) -> str:
+        with self._lock:
+            text = b"".join(self._log)[-LOG_BYTES:].decode(errors="replace")
+        return "\n".join(text.splitlines()[-LOG_LINES:])
+
+    def __del__(self) -> None:
+        if self._pidfd:
+            os.close(self._pidfd)

@@ -1,0 +1,191 @@
+"""Anthropic's messages on the wire, translated from and to the conversation form that the brain reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from chaos.world import Message, ToolCall, ToolFunction
+from chaos.world.openai_chat import Completion, Malformed, ModelRequest, pieces
+from chaos.world.openai_chat import unpaired as _unpaired
+from chaos.world.tokens import canonical
+
+STYLE = "anthropic"
+REQUEST_ID = "request-id"  # the header in which Anthropic names a request
+
+UNANSWERED = (
+    "messages: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. "
+    "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+)
+ORPHANED = (
+    "messages: unexpected `tool_use_id` found in `tool_result` blocks: {ids}. "
+    "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
+)
+ERROR_KINDS = {
+    401: "authentication_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text"):
+    text: str
+
+
+class _ToolUse(msgspec.Struct, tag_field="type", tag="tool_use"):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class _ToolResult(msgspec.Struct, tag_field="type", tag="tool_result"):
+    tool_use_id: str
+    content: str | list[_Text] | None = None
+
+
+class _Incoming(msgspec.Struct):
+    role: Literal["user", "assistant"]
+    content: str | list[_Text | _ToolUse | _ToolResult]
+
+
+class _Request(msgspec.Struct):
+    model: str
+    max_tokens: int
+    messages: list[_Incoming]
+    system: str | list[_Text] | None = None
+    stream: bool | None = None
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+def parse(body: bytes) -> ModelRequest:
+    """Return the request in *body*; raise Malformed with the reason if it is none."""
+    try:
+        request = _decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+    if not request.messages:
+        raise Malformed("messages: at least one message is required")
+    system = _text(request.system)
+    messages = [Message(role="system", content=system)] if system else []
+    for index, incoming in enumerate(request.messages):
+        messages.extend(_assistant(index, incoming) if incoming.role == "assistant" else _user(index, incoming))
+    # usage is always part of the stream here, so include_usage has no meaning
+    return ModelRequest(model=request.model, messages=tuple(messages), stream=bool(request.stream))
+
+
+def _text(content: str | list[_Text] | None) -> str:
+    return content if isinstance(content, str) else "".join(block.text for block in content or ())
+
+
+def _blocks(incoming: _Incoming) -> Sequence[_Text | _ToolUse | _ToolResult]:
+    return [_Text(incoming.content)] if isinstance(incoming.content, str) else incoming.content
+
+
+def _assistant(index: int, incoming: _Incoming) -> Iterator[Message]:
+    """One message: text and calls of a turn belong together."""
+    message, text, calls = Message(role="assistant"), "", list[ToolCall]()
+    for block in _blocks(incoming):
+        if isinstance(block, _Text):
+            text += block.text
+        elif isinstance(block, _ToolUse):
+            function = ToolFunction(name=block.name, arguments=canonical(block.input).decode())
+            calls.append(ToolCall(id=block.id, type="function", function=function))
+        else:
+            raise Malformed(f"messages.{index}: `tool_result` blocks can only be in `user` messages")
+    if text:
+        message["content"] = text
+    if calls:
+        message["tool_calls"] = calls
+    yield message
+
+
+def _user(index: int, incoming: _Incoming) -> Iterator[Message]:
+    """One message for each result and one for the text around them, in the order of the blocks."""
+    text = ""
+    for block in _blocks(incoming):
+        if isinstance(block, _Text):
+            text += block.text
+        elif isinstance(block, _ToolResult):
+            if text:
+                yield Message(role="user", content=text)
+                text = ""
+            result = Message(role="tool", tool_call_id=block.tool_use_id)
+            if content := _text(block.content):
+                result["content"] = content
+            yield result
+        else:
+            raise Malformed(f"messages.{index}: `tool_use` blocks can only be in `assistant` messages")
+    if text or not incoming.content:
+        yield Message(role="user", content=text)
+
+
+def unpaired(messages: Sequence[Message]) -> str:
+    """Return why the conversation is refused for its tool calls, in Anthropic's words; "" if it is not."""
+    return _unpaired(messages, UNANSWERED, ORPHANED)
+
+
+def render(done: Completion) -> bytes:
+    """Return the body of a reply that is not streamed."""
+    content: list[dict[str, Any]] = [{"type": "text", "text": done.reply.content}] if done.reply.content else []
+    for call in done.reply.tool_calls:
+        arguments = msgspec.json.decode(call["function"]["arguments"])
+        content.append({"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": arguments})
+    return msgspec.json.encode(_message(done, content, _stop_reason(done), done.tokens_out))
+
+
+def events(done: Completion) -> Iterator[bytes]:
+    """Return the server-sent events of a streamed reply, one by one."""
+    yield _event("message_start", message=_message(done, [], None, 0))
+    index = 0
+    if done.reply.content:
+        deltas = ({"type": "text_delta", "text": piece} for piece in pieces(done.reply.content))
+        yield from _block(index, {"type": "text", "text": ""}, deltas)
+        index += 1
+    for call in done.reply.tool_calls:
+        block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
+        arguments = pieces(call["function"]["arguments"])
+        yield from _block(index, block, ({"type": "input_json_delta", "partial_json": piece} for piece in arguments))
+        index += 1
+    ending = {"stop_reason": _stop_reason(done), "stop_sequence": None}
+    yield _event("message_delta", delta=ending, usage={"output_tokens": done.tokens_out})
+    yield _event("message_stop")
+
+
+def error(status: int, message: str, kind: str = "") -> bytes:
+    """Return the body of an error; *kind* is its type, by default the one that goes with *status*."""
+    kind = kind or ERROR_KINDS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+    return msgspec.json.encode({"type": "error", "error": {"type": kind, "message": message}})
+
+
+def _block(index: int, block: dict[str, Any], deltas: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    yield _event("content_block_start", index=index, content_block=block)
+    for delta in deltas:
+        yield _event("content_block_delta", index=index, delta=delta)
+    yield _event("content_block_stop", index=index)
+
+
+def _message(done: Completion, content: list[dict[str, Any]], stop: str | None, tokens_out: int) -> dict[str, Any]:
+    return {
+        "id": f"msg_{done.prompt}",
+        "type": "message",
+        "role": "assistant",
+        "model": done.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {"input_tokens": done.tokens_in, "output_tokens": tokens_out},
+    }
+
+
+def _stop_reason(done: Completion) -> str:
+    return "tool_use" if done.reply.tool_calls else "end_turn"
+
+
+def _event(kind: str, **data: Any) -> bytes:
+    return f"event: {kind}\ndata: ".encode() + msgspec.json.encode({"type": kind} | data) + b"\n\n"

@@ -1,0 +1,1 @@
+"""Where users meet the harness: the pytest plugin and the command line."""

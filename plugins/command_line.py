@@ -1,0 +1,140 @@
+"""The command line, `pytest-chaos` or `python -m chaos`: what needs no agent to run.
+
+Exit codes: 0 done, and for `table` everything is as promised; 1 for `table` if something is not;
+2 the input is wrong: the arguments, a scenario, or a folder without results.
+
+Imports are inside the handlers: `--version` must not load the harness.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+OK, BROKEN, WRONG_INPUT = 0, 1, 2
+RESULTS = ".chaos"
+REPORT = "report.html"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line with *arguments* and return its exit code."""
+    from chaos.errors import ChaosError
+
+    options = _parser().parse_args(arguments)
+    handlers = {"report": _report, "table": _table, "schema": _schema, "check": _check, "scenarios": _scenarios}
+    try:
+        return handlers[options.command](options)
+    except ChaosError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+    except BrokenPipeError:  # `pytest-chaos table | head`
+        sys.stderr.close()
+        return OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pytest-chaos",
+        description="Recovery testing for long-running agents. Campaigns are run by `pytest --chaos`.",
+        epilog="exit codes: 0 done; 1 a promise was broken or not proved (table); 2 wrong input",
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    report = commands.add_parser("report", help="render the HTML report of a campaign, finished or interrupted")
+    _add_results(report)
+    report.add_argument("-o", "--output", type=Path, metavar="FILE", help=f"default: {REPORT} in the results folder")
+
+    table = commands.add_parser("table", help="print the strategy x fault table of a campaign")
+    _add_results(table)
+
+    commands.add_parser("schema", help="print the JSON schema of scenarios, for editors")
+
+    check = commands.add_parser("check", help="check scenario files without running them")
+    check.add_argument("files", type=Path, nargs="+", metavar="FILE")
+
+    commands.add_parser("scenarios", help="print the folder of the scenarios that come with the package")
+    return parser
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "results", type=Path, nargs="?", default=Path(RESULTS), metavar="RESULTS_FOLDER", help=f"default: {RESULTS}"
+    )
+
+
+class _Version(argparse.Action):
+    """Prints the version; reading it takes as long as everything else, so only when asked."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"pytest-chaos {version('pytest-chaos')}")
+        parser.exit(OK)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from chaos import results
+    from chaos.errors import HarnessError
+    from chaos.reports import html
+
+    output: Path = options.output or options.results / REPORT
+    page = html.render(results.read(options.results), options.results)
+    try:
+        output.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"{output}: cannot be written ({error.strerror}); name another file with -o") from None
+    print(output)
+    return OK
+
+
+def _table(options: argparse.Namespace) -> int:
+    from chaos import results
+    from chaos.reports import matrix, terminal
+
+    campaign = results.read(options.results)
+    report = options.results / REPORT
+    for line in terminal.render(campaign, str(report) if report.exists() else None, shutil.get_terminal_size().columns):
+        print(line)
+    found = matrix.of(campaign)
+    return OK if found.judged and not found.bad else BROKEN
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from chaos.scenario.jsonschema import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+    return OK
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Check every file before giving up: all errors in one pass."""
+    from chaos.errors import ScenarioError
+    from chaos.scenario import loader
+
+    wrong = 0
+    for file in options.files:
+        try:
+            if not file.is_file():
+                raise ScenarioError(f"{file}: no such file")
+            loader.load(file)
+        except ScenarioError as error:
+            wrong += 1
+            print(error, file=sys.stderr)
+        else:
+            print(f"{file}: ok")
+    return WRONG_INPUT if wrong else OK
+
+
+def _scenarios(options: argparse.Namespace) -> int:
+    import chaos
+
+    print(Path(chaos.__file__).parent / "scenarios")
+    return OK

@@ -1,0 +1,46 @@
+"""What a campaign notes about itself: versions, the machine's abilities, when and how it was started."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+
+from chaos.results import CampaignInfo
+
+_DISTRIBUTIONS = ("pytest-chaos", "pytest", "langgraph", "langgraph-checkpoint-sqlite", "faker", "hypothesis")
+
+
+def campaign_info(seed: int, arguments: Sequence[str]) -> CampaignInfo:
+    """Return the description of a campaign that begins now, started as `pytest` with *arguments*."""
+    now = datetime.now(UTC)
+    return CampaignInfo(
+        campaign=f"{now:%Y%m%d-%H%M%S}-{os.getpid()}",
+        seed=seed,
+        began=now.isoformat(timespec="seconds"),
+        command=shlex.join(["pytest", *map(str, arguments)]),
+        versions={**{name: _version(name) for name in _DISTRIBUTIONS}, "Python": platform.python_version()},
+        machine={**capabilities(), "kernel": platform.release()},
+    )
+
+
+def capabilities() -> dict[str, str]:
+    """Return what faults this machine can really inject, or what it lacks for them."""
+    from chaos.sandbox.process import able
+
+    can = able()
+    return {
+        "process tree": can.process_tree or "own pid namespace",
+        "oom_kill": can.memory_limit or f"memory cgroup {can.memory_controller}",
+        "hostname": can.hostname or "own UTS namespace",
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,145 @@
+"""The plain-text end of a pytest run: the matrix in words, what each strategy costs, what broke and its replay."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from chaos.reports import matrix as matrices
+from chaos.reports.cells import Cell, Column, State
+from chaos.reports.matrix import Matrix
+from chaos.reports.numbers import Costs, costs
+from chaos.reports.text import clip, listing, mask, number, seconds, size
+from chaos.results import Campaign
+
+EXPLAINED_CELLS = 20  # a terminal's page or two; the report has them all
+LABEL_WIDTH = 26  # longer names are cut: the numbers beside them matter more
+MIN_WIDTH = 40  # below this nothing can be a table
+_GAP = "  "
+
+
+def render(campaign: Campaign, report_path: str | None, width: int) -> list[str]:
+    """Return the lines that sum up *campaign* in *width* columns; replay commands are never broken."""
+    width = max(width, MIN_WIDTH)
+    matrix = matrices.of(campaign)
+    lines = [*_matrix_table(matrix, width), *_costs_table(costs(campaign)), "", *_summary(matrix, campaign)]
+    if report_path:
+        lines.append(f"report: {report_path}")
+    lines += _skips(matrix, width)
+    lines += _explanations(matrix, width)
+    return [mask(_printable(line)).rstrip() for line in lines]
+
+
+def _matrix_table(matrix: Matrix, width: int) -> list[str]:
+    """Return the strategy x fault table, in as many blocks of columns as *width* needs."""
+    if not matrix.rows:
+        return ["no cell was run"]
+    label = max(len(_cut(row.strategy)) for row in matrix.rows)
+    heads = [_head(column) for column in matrix.columns]
+    bodies = [[_words(row.cells[i]) for row in matrix.rows] for i in range(len(heads))]
+    widths = [max(len(word) for word in (*heads[i], *bodies[i])) for i in range(len(heads))]
+    lines: list[str] = []
+    for block in _blocks(widths, width - label):
+        for line in (0, 1):
+            if any(heads[i][line] for i in block):
+                lines.append(_row("", label, [heads[i][line].ljust(widths[i]) for i in block]))
+        for number_, row in enumerate(matrix.rows):
+            lines.append(_row(_cut(row.strategy), label, [bodies[i][number_].ljust(widths[i]) for i in block]))
+        lines.append("")
+    return lines
+
+
+def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Return the columns' indices, split so that each block fits into *room*."""
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for i, column in enumerate(widths):
+        if blocks[-1] and used + column + len(_GAP) > room:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(i)
+        used += column + len(_GAP)
+    return blocks
+
+
+def _row(label: str, width: int, words: Sequence[str]) -> str:
+    return _GAP.join([label.ljust(width), *words])
+
+
+def _head(column: Column) -> tuple[str, str]:
+    """Return the two header lines of a column: the scenario only where the fault alone is ambiguous."""
+    return _cut(column.scenario) if column.label != column.fault else "", _cut(column.fault)
+
+
+def _words(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    return cell.terminal if cell.state in (State.SKIPPED, State.NOT_EXERCISED) else f"{cell.terminal} {_share(cell)}"
+
+
+def _share(cell: Cell) -> str:
+    return f"{cell.recovered}/{len(cell.runs)}"
+
+
+def _costs_table(found: Sequence[Costs]) -> list[str]:
+    if not found:
+        return []
+    rows = [("medians", "RPO", "RTO", "asked again", "stored", "written")]
+    rows += [
+        (
+            _cut(cost.strategy),
+            number(cost.rpo),
+            seconds(cost.rto.total if cost.rto else None),
+            f"{number(cost.asked_again)} tokens",
+            size(cost.stored),
+            size(cost.written),
+        )
+        for cost in found
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        _GAP.join([row[0].ljust(widths[0]), *(word.rjust(widths[i]) for i, word in enumerate(row) if i)])
+        for row in rows
+    ]
+
+
+def _summary(matrix: Matrix, campaign: Campaign) -> list[str]:
+    landed, planned = matrix.landed
+    lines = [f"{landed}/{planned} planned faults landed", f"seed {campaign.info.seed}"]
+    unfinished = sum(not cell.finished for cell in matrix.judged)
+    if unfinished:
+        lines.append(f"interrupted: {unfinished} of {len(matrix.judged)} cells were not judged")
+    if matrix.replay:
+        lines.append(f"replay: {matrix.replay}")
+    return lines
+
+
+def _skips(matrix: Matrix, width: int) -> list[str]:
+    lines: list[str] = []
+    for reason, names in matrix.skips:
+        lines += _wrapped(f"skipped: {listing(names)}: {clip(reason)}", width)
+    return lines
+
+
+def _explanations(matrix: Matrix, width: int) -> list[str]:
+    """Return, for each cell that is not as promised, why in one sentence and its replay command."""
+    lines: list[str] = []
+    for cell in matrix.bad[:EXPLAINED_CELLS]:
+        lines += ["", *_wrapped(f"{cell.terminal} {cell.name}: {clip(cell.why) or cell.verdict}", width)]
+        if cell.replay:
+            lines.append(f"    replay: {cell.replay}")
+    cut = len(matrix.bad) - EXPLAINED_CELLS
+    return [*lines, "", f"and {cut} more such cells: see the report"] if cut > 0 else lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= LABEL_WIDTH else f"{label[: LABEL_WIDTH - 1]}…"
+
+
+def _printable(line: str) -> str:
+    """Return *line* without control characters: a finding quotes what an agent wrote."""
+    return "".join(char if char.isprintable() else "�" for char in line)

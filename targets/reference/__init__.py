@@ -1,0 +1,124 @@
+"""The reference agent: an ordinary tool-calling agent whose way of coming back is a parameter.
+
+The agent is written once as pure pieces (`agent.py`); a strategy (`strategies/`) is one small file that drives
+them on its runtime. The harness imports this module, and so does every incarnation: it stays light.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from chaos.errors import ScenarioError, did_you_mean
+from chaos.sandbox import Watch
+from chaos.targets import Facts, Launch, Strategy, zone_env
+from chaos.world import Brain
+
+CONFIG = "CHAOS_AGENT"
+"""Environment variable that configures one incarnation, as JSON."""
+
+WORKLOADS = ("quarterly_sales",)
+MIN_STEPS = 12  # the shortest script that still does each kind of thing once
+MAX_STEPS_FACTOR = 2  # the agent's own cap: redone steps count as used, more than twice the work is a runaway
+REQUESTS_FACTOR, REQUESTS_EXTRA = 2, 20  # every step asked twice, and a few rounds more for several faults
+
+
+class Workload(Protocol):
+    """What a module of `chaos.targets.reference.workloads` holds."""
+
+    GOAL: str
+    VARIABLES: tuple[str, ...]
+
+    def brain(self, seed: int, steps: int, bytes_per_step: int) -> Brain: ...
+    def facts(self, seed: int, steps: int, bytes_per_step: int, max_requests: int) -> Facts: ...
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The reference agent at work on *workload*.
+
+    Args:
+        workload: name of a module of `chaos.targets.reference.workloads`.
+        steps: number of steps of a crash-free run.
+        bytes_per_step: length of the text that the model adds to the conversation in each step.
+        step_ms: milliseconds that each step takes at least; asynchronous durability depends on it.
+    """
+
+    workload: str = "quarterly_sales"
+    steps: int = 40
+    bytes_per_step: int = 200
+    step_ms: int = 0
+
+    def __post_init__(self) -> None:
+        wrong = []
+        if self.workload not in WORKLOADS:
+            wrong.append(f"no workload {self.workload!r}; {did_you_mean(self.workload, WORKLOADS)}")
+        if self.steps < MIN_STEPS:
+            wrong.append(f"steps must be at least {MIN_STEPS} (got {self.steps})")
+        for name in ("bytes_per_step", "step_ms"):
+            if getattr(self, name) < 0:
+                wrong.append(f"{name} must not be negative (got {getattr(self, name)})")
+        if wrong:
+            raise ScenarioError("\n".join(wrong))
+
+    def strategy(self, name: str, options: Mapping[str, object]) -> Strategy:
+        """Return the recovery strategy *name* with its *options*."""
+        from chaos import registry
+
+        kind = registry.load("strategies", name)
+        known = [field.name for field in dataclasses.fields(kind)]
+        if unknown := sorted(set(options) - set(known)):
+            raise ScenarioError("\n".join(f"{name} has no option {o!r}; {did_you_mean(o, known)}" for o in unknown))
+        made: Strategy = kind(**options)
+        return made
+
+    def prepare(self, assets: Path, seed: int) -> None:
+        """Build the wheel that the agent installs; the same bytes every time."""
+        from chaos.targets.reference.wheel import build
+
+        build(assets)
+
+    def launch(self, strategy: Strategy, seed: int, root: Path) -> Launch:
+        """Return how to start an incarnation; whether there is something to resume, it finds out itself."""
+        return self._launch(strategy, seed, root)
+
+    def reload(self, strategy: Strategy, seed: int, root: Path) -> Launch:
+        """Return how to have a new process print what *strategy* would resume with."""
+        return self._launch(strategy, seed, root, "--reload")
+
+    def brain(self, seed: int) -> Brain:
+        """Return the scripted model and services of the workload."""
+        return self._workload().brain(seed, self.steps, self.bytes_per_step)
+
+    def facts(self, seed: int) -> Facts:
+        """Return what is true of a right result of the workload."""
+        requests = REQUESTS_FACTOR * self.steps + REQUESTS_EXTRA
+        return self._workload().facts(seed, self.steps, self.bytes_per_step, requests)
+
+    def watch(self) -> Watch:
+        """Return what to look at: the variables that the agent sets in its shell, and the engine's port."""
+        return Watch(environment=self._workload().VARIABLES, ports=(("ENGINE_PORT", 0),))
+
+    def _launch(self, strategy: Strategy, seed: int, root: Path, *arguments: str) -> Launch:
+        kind = type(strategy)
+        config = {
+            "strategy": f"{kind.__module__}:{kind.__qualname__}",
+            "options": {field.name: getattr(strategy, field.name) for field in dataclasses.fields(kind)},  # type: ignore[arg-type]
+            "goal": self._workload().GOAL,
+            "max_steps": MAX_STEPS_FACTOR * self.steps,
+            "step_ms": self.step_ms,
+            "workload": self.workload,
+            "seed": seed,
+        }
+        # LANGSMITH_TRACING: LangGraph must not look for a network.
+        env = {CONFIG: json.dumps(config), "LANGSMITH_TRACING": "false", **zone_env(root, ())}
+        return Launch((sys.executable, "-m", "chaos.targets.reference", *arguments), env)
+
+    def _workload(self) -> Workload:
+        return cast(Workload, importlib.import_module(f"chaos.targets.reference.workloads.{self.workload}"))

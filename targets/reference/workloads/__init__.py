@@ -1,0 +1,1 @@
+"""Workloads of the reference agent: one module each, with GOAL, VARIABLES, `brain(...)` and `facts(...)`."""

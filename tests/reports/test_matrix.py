@@ -1,0 +1,128 @@
+"""The matrix: which state a cell is in, how columns are named, what the headline says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from chaos import results
+from chaos.reports import matrix
+from chaos.reports.cells import Cell, State
+from chaos.results import Campaign
+from chaos.verdict import CellVerdict
+
+
+def cell(campaign: Campaign, strategy: str, label: str) -> Cell:
+    """Return the cell of *strategy* in the column *label*."""
+    return next(c for c in matrix.of(campaign).cells if c.strategy == strategy and c.column.label == label)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "column", "state", "word", "terminal", "recovered"),
+    [
+        ("full_snapshot", "oom_kill", State.RECOVERED, "recovered", "ok", 3),
+        ("full_snapshot", "corrupt_delta", State.REFUSED, "refused, as allowed", "refused", 0),
+        ("chat_history", "oom_kill", State.EXPECTED, "expected loss", "xfail", 0),
+        ("chat_history", "evict", State.SOMETIMES, "sometimes lost state", "LOST", 1),
+        ("chat_history", "crash kill", State.KEPT, "unexpectedly kept", "XPASS", 3),
+        ("delta:every=5", "evict", State.REFUSED, "refused", "REFUSED", 0),
+        ("delta:every=5", "rate_limit", State.BROKEN, "stuck", "STUCK", 0),
+        ("delta:every=5", "corrupt_delta", State.BROKEN, "silent damage", "SILENT", 0),
+        ("delta:every=5", "crash kill", State.BROKEN, "too much redone", "REDONE", 0),
+        ("delta:every=5", "again kill", State.UNKNOWN, "unfinished", "unfinished", 1),
+        ("cow", "oom_kill", State.SKIPPED, "skipped", "skip", 0),
+        ("cow", "rate_limit", State.NOT_EXERCISED, "not exercised", "NOT EXERCISED", 0),
+        ("cow", "crash kill", State.UNKNOWN, "unknown", "unknown", 0),
+        ("cow", "corrupt_delta", State.ERROR, "harness error", "ERROR", 0),
+    ],
+)
+def test_every_state(
+    campaign: Campaign, strategy: str, column: str, state: State, word: str, terminal: str, recovered: int
+) -> None:
+    found = cell(campaign, strategy, column)
+    assert (found.state, found.word, found.terminal, found.recovered) == (state, word, terminal, recovered)
+
+
+def test_every_state_occurs_in_the_sample(campaign: Campaign) -> None:
+    assert {found.state for found in matrix.of(campaign).cells} == set(State)
+
+
+def test_a_promise_kept_beside_others_that_broke_as_allowed(build: Callable[[], Any]) -> None:
+    sample = build()
+    changes = {"broke": ("files",), "expected": ("files", "processes")}
+    sample.simple("s", "a", "kill", (CellVerdict.DIVERGED,), changes, passed=False, why="processes must break")
+    assert cell(results.read(sample.folder), "a", "kill").state is State.KEPT
+
+
+def test_a_cell_cut_short_is_broken_if_a_run_broke_what_it_must_not(build: Callable[[], Any]) -> None:
+    sample = build()
+    sample.run("s", "a", "kill", 0, CellVerdict.DIVERGED, broke=("files",))
+    found = cell(results.read(sample.folder), "a", "kill")
+    assert (found.state, found.finished, found.good) == (State.BROKEN, False, False)
+
+
+def test_the_scenario_is_named_only_where_the_fault_is_ambiguous(campaign: Campaign) -> None:
+    labels = [column.label for column in matrix.of(campaign).columns]
+    assert labels == ["oom_kill", "evict", "rate_limit", "crash kill", "corrupt_delta", "again kill"]
+
+
+def test_rows_are_in_order_of_first_appearance(campaign: Campaign) -> None:
+    assert [row.strategy for row in matrix.of(campaign).rows] == [
+        "full_snapshot", "chat_history", "delta:every=5", "cow",
+    ]  # fmt: skip
+
+
+def test_anchors_are_unique_even_where_names_collide(build: Callable[[], Any]) -> None:
+    sample = build()
+    for strategy in ("delta:every=5", "delta every 5"):
+        sample.simple("s", strategy, "kill", (CellVerdict.RECOVERED,), {})
+    anchors = [found.anchor for found in matrix.of(results.read(sample.folder)).cells]
+    assert anchors == ["cell-delta-every-5--kill", "cell-delta-every-5--kill-2"]
+
+
+def test_the_headline_counts_what_broke_and_names_it(campaign: Campaign) -> None:
+    headline = matrix.of(campaign).headline
+    assert headline.word == "5 broken promises"
+    assert headline.sentence.startswith("full_snapshot kept every promise; chat_history × evict, ")
+    assert "cow × rate_limit" in headline.rest
+    assert "1 loss was expected" in headline.rest
+
+
+def test_the_headline_of_a_clean_campaign(build: Callable[[], Any]) -> None:
+    sample = build()
+    for strategy in ("a", "b", "c"):
+        sample.simple("s", strategy, "kill", (CellVerdict.RECOVERED,) * 2, {})
+    headline = matrix.of(results.read(sample.folder)).headline
+    assert (headline.word, headline.sentence) == ("As promised", "All 3 strategies recovered from every fault.")
+
+
+@pytest.mark.parametrize("skipped", ["", "no cgroup"])
+def test_nothing_run_is_nothing_proved(build: Callable[[], Any], skipped: str) -> None:
+    sample = build()
+    if skipped:
+        sample.cell("s", "a", "kill", (), skipped=skipped)
+    found = matrix.of(results.read(sample.folder))
+    assert (found.headline.word, found.headline.sentence) == ("Nothing proved", "No cell was run.")
+
+
+def test_figures_count_cells_faults_and_numbers(campaign: Campaign) -> None:
+    found = matrix.of(campaign)
+    shown = {figure.label: figure.value for figure in matrix.figures(found, campaign, duplicates=4)}
+    assert shown["cells as promised"] == "9 / 19"
+    assert shown["broken promises"] == "5"
+    assert shown["planned faults landed"] == "47 / 50"
+    assert shown["duplicate effects"] == "4"
+    assert "duplicate effects" not in {figure.label for figure in matrix.figures(found, campaign)}
+
+
+def test_skips_are_grouped_by_reason(campaign: Campaign) -> None:
+    assert matrix.of(campaign).skips == (
+        ("no memory cgroup: run as root or delegate one", ("cow × oom_kill", "cow × evict")),
+    )
+
+
+def test_the_worst_cell_is_replayed(campaign: Campaign) -> None:
+    assert "--chaos-strategy delta:every=5" in matrix.of(campaign).replay
+    assert matrix.of(campaign).bad[0].word == "silent damage"

@@ -1,0 +1,1 @@
+"""The checks that scenarios in these tests may name."""

@@ -1,0 +1,1 @@
+"""The faults that scenarios in these tests may name."""

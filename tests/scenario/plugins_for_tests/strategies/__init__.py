@@ -1,0 +1,1 @@
+"""The strategies that scenarios in these tests may name."""

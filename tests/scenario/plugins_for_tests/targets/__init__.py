@@ -1,0 +1,1 @@
+"""The targets that scenarios in these tests may name."""
