@@ -1,7 +1,7 @@
 """A campaign: reference runs, plans, runs and verdicts. The one module that knows all the stages.
 
-    cell = scenario x strategy x fault
-    reference run (twice, and they must agree) -> points -> plans -> runs -> checks -> verdict of the cell
+cell = scenario x strategy x fault
+reference run (twice, and they must agree) -> points -> plans -> runs -> checks -> verdict of the cell
 """
 
 from __future__ import annotations
@@ -200,9 +200,7 @@ class Runner:
             checks=verdicts,
             verdict=judge.run_verdict(verdicts, run, len(case.plan.faults), len(landed)),
             broke=tuple(name for name, verdict in verdicts.items() if verdict.outcome is Outcome.FAIL),
-            claims=claims.judge_claims(
-                setup.strategy.claims, run, reference.record, verdicts, scenario.terms
-            ),
+            claims=claims.judge_claims(setup.strategy.claims, run, reference.record, verdicts, scenario.terms),
             attempts=run.attempts,
             steps=measure.steps(run),
             rpo_steps=measure.rpo_steps(run),

@@ -40,9 +40,7 @@ def _messages(run: Record, reference: Record, terms: Terms) -> str:
     firsts = {event.attempt: event for event in reversed(asked) if event.attempt > 1}
     if not firsts:
         return NOT_JUDGED
-    right = {
-        event.turn: event.prompt for event in reference.events if isinstance(event, Asked) and event.status == 200
-    }
+    right = {event.turn: event.prompt for event in reference.events if isinstance(event, Asked) and event.status == 200}
     lost = measure.rpo_steps(run)
     if terms.max_lost_steps is not None and lost > terms.max_lost_steps:
         return REFUTED

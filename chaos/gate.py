@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from chaos.errors import HarnessError
+from chaos.journal import NULL
 from chaos.plan import PHASES
 
 MAX_LINE_BYTES = 256 << 20  # a whole state of 400 steps with 500 KB each; more is a flood
@@ -29,7 +30,7 @@ class Announcement(msgspec.Struct, frozen=True):
     step: int
     key: str = ""
     state: str | None = None
-    snapshot: msgspec.Raw = msgspec.Raw()
+    snapshot: msgspec.Raw = NULL
 
 
 class Held(NamedTuple):

@@ -15,6 +15,9 @@ from typing import Any
 
 import msgspec
 
+NULL = msgspec.Raw(b"null")
+"""No JSON value where one could be: a line stays valid JSON, and `Raw | None` decodes nothing but null."""
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", omit_defaults=True):
     """*at*: seconds since the run began, monotonic. *attempt*: the agent's incarnation, from 1."""
@@ -38,7 +41,7 @@ class Reached(Event, frozen=True, tag="reached"):
     phase: str
     key: str
     state: str | None = None
-    snapshot: msgspec.Raw = msgspec.Raw()
+    snapshot: msgspec.Raw = NULL
 
 
 class FileEntry(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
@@ -188,7 +191,7 @@ class Effected(Event, frozen=True, tag="effected"):
 class Reloaded(Event, frozen=True, tag="reloaded"):
     """A new process read the store after the run: its state as JSON, or the error it met."""
 
-    state: msgspec.Raw = msgspec.Raw()
+    state: msgspec.Raw = NULL
     error: str = ""
 
 

@@ -118,8 +118,8 @@ class Record:
     @cached_property
     def final_state(self) -> Json:
         """The state that the living agent announced when all work was done; None if it announced none."""
-        at_end = (point.snapshot for point in reversed(self.points) if self._at_end(point) and point.snapshot)
-        return next((_decode(snapshot) for snapshot in at_end), None)
+        at_end = (_decode(point.snapshot) for point in reversed(self.points) if self._at_end(point))
+        return next((state for state in at_end if state is not None), None)
 
     @cached_property
     def reloaded(self) -> Reloaded | None:
@@ -129,7 +129,7 @@ class Record:
     @cached_property
     def reloaded_state(self) -> Json:
         """The state that another process read from the store; None if it read none."""
-        return _decode(self.reloaded.state) if self.reloaded and self.reloaded.state else None
+        return _decode(self.reloaded.state) if self.reloaded else None
 
     @cached_property
     def stored_bytes(self) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 
 from chaos.errors import UnknownName, did_you_mean
 
@@ -27,12 +28,12 @@ def names(kind: str) -> list[str]:
     """Return every name of *kind* ("faults", "checks", ...), ours and installed ones, sorted."""
     package = importlib.import_module(FOLDERS[kind])
     ours = {module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")}
-    return sorted(ours | {entry.name for entry in entry_points(group=f"chaos.{kind}")})
+    return sorted(ours | {entry.name for entry in _installed(kind)})
 
 
 def load(kind: str, name: str) -> type:
     """Return the class that *name* of *kind* defines; raise UnknownName with a suggestion."""
-    for entry in entry_points(group=f"chaos.{kind}", name=name):
+    for entry in _installed(kind).select(name=name):
         found: type = entry.load()
         return found
     if name not in names(kind):
@@ -40,3 +41,8 @@ def load(kind: str, name: str) -> type:
     module = importlib.import_module(f"{FOLDERS[kind]}.{name}")
     cls: type = getattr(module, "".join(word.title() for word in name.split("_")))
     return cls
+
+
+@cache  # a scan of all installed distributions takes milliseconds, and a scenario names dozens of plug-ins
+def _installed(kind: str) -> EntryPoints:
+    return entry_points(group=f"chaos.{kind}")

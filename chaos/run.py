@@ -24,7 +24,7 @@ import msgspec
 from chaos.errors import HarnessError
 from chaos.faults import FIRST_HOST, Fault, Scene
 from chaos.gate import Gate, Held
-from chaos.journal import Ended, Exited, Injecting, Journal, Measured, Observed, Reached, Reloaded, Started
+from chaos.journal import NULL, Ended, Exited, Injecting, Journal, Measured, Observed, Reached, Reloaded, Started
 from chaos.plan import Plan
 from chaos.probe import GATE
 from chaos.record import Record
@@ -137,9 +137,7 @@ class _Run:
         status = self._watch()
         self.gate.drop()
         log = self.sandbox.log() if status else ""
-        self.journal.add(
-            Exited, status=status, oom_kill=self.sandbox.oom_kills(), written_bytes=self.written, log=log
-        )
+        self.journal.add(Exited, status=status, oom_kill=self.sandbox.oom_kills(), written_bytes=self.written, log=log)
         return status
 
     def _watch(self) -> int:
@@ -230,13 +228,15 @@ class _Run:
                 launch.command, env=self._env(launch), capture_output=True, timeout=RELOAD_SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
-            return msgspec.Raw(), f"reading the store took more than {RELOAD_SECONDS:g} s"
+            return NULL, f"reading the store took more than {RELOAD_SECONDS:g} s"
         if done.returncode:
-            return msgspec.Raw(), _last_line(done.stderr) or f"reading the store ended with status {done.returncode}"
+            return NULL, _last_line(done.stderr) or f"reading the store ended with status {done.returncode}"
         try:
             msgspec.json.decode(done.stdout)
         except msgspec.DecodeError as error:
-            raise HarnessError(f"the reload command printed {done.stdout[:80]!r}, not a JSON object ({error})") from None
+            raise HarnessError(
+                f"the reload command printed {done.stdout[:80]!r}, not a JSON object ({error})"
+            ) from None
         return msgspec.Raw(done.stdout.strip()), ""
 
 
@@ -254,4 +254,3 @@ def _size(folder: Path) -> int:
 def _last_line(text: bytes) -> str:
     lines = text.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
-

@@ -51,6 +51,11 @@ class CheckView:
     details: tuple[str, ...]
     cut: int
 
+    @property
+    def quiet(self) -> bool:
+        """Tell whether it passed everywhere and has nothing to say."""
+        return self.worst == "pass" and not self.finding and not self.details and not self.expected
+
 
 @dataclass(frozen=True)
 class CellView:

@@ -13,7 +13,7 @@ from chaos.reports.text import clip, listing, mask, number, seconds, size
 from chaos.results import Campaign
 
 EXPLAINED_CELLS = 20  # a terminal's page or two; the report has them all
-LABEL_WIDTH = 26  # longer names are cut: the numbers beside them matter more
+LABEL_WIDTH = 32  # longer names are cut: the numbers beside them matter more
 MIN_WIDTH = 40  # below this nothing can be a table
 _GAP = "  "
 

@@ -63,10 +63,10 @@ def seconds(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a count with thousands apart, and a half only where a median has one; a dash for none."""
+    """Return a count with thousands apart, and the half of a median where it matters; a dash for none."""
     if value is None:
         return "–"
-    return f"{value:,.0f}".replace(",", " ") if value == int(value) else f"{value:,.1f}".replace(",", " ")
+    return f"{value:.1f}" if value != int(value) and value < 100 else f"{value:,.0f}".replace(",", " ")
 
 
 def size(value: float | None) -> str:

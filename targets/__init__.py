@@ -82,8 +82,9 @@ class Target(Protocol):
         """Return what to look at in the sandbox; its ports are names with number 0, filled in by the harness."""
         ...
 
+    @property
     def steps(self) -> int:
-        """Return the number of steps of a crash-free run."""
+        """The number of steps of a crash-free run."""
         ...
 
 

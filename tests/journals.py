@@ -10,6 +10,7 @@ import msgspec
 
 from chaos.checks import Terms
 from chaos.journal import (
+    NULL,
     AnyEvent,
     Asked,
     Effected,
@@ -88,7 +89,7 @@ class Story:
         return self
 
     def reach(self, step: int, phase: str, *, of: Json = None, snapshot: Json = None) -> Story:
-        raw = None if snapshot is None else msgspec.Raw(json.dumps(snapshot).encode())
+        raw = NULL if snapshot is None else msgspec.Raw(json.dumps(snapshot).encode())
         mark = None if of is None else digest(of)
         return self.add(Reached, step=step, phase=phase, key=f"step-{step}", state=mark, snapshot=raw)
 
@@ -158,7 +159,7 @@ class Story:
         if seen is not None:
             self.add(Observed, step=STEPS, phase="finished", seen=seen)
         self.exit(0).add(Ended, how="finished")
-        raw = None if error else msgspec.Raw(json.dumps(reloaded or state(STEPS)).encode())
+        raw = NULL if error else msgspec.Raw(json.dumps(reloaded or state(STEPS)).encode())
         return self.add(Reloaded, state=raw, error=error).add(Measured, stored_bytes=5000)
 
     def stop(self, how: str) -> Story:

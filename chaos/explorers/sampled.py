@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 from chaos.explorers import _points
 from chaos.plan import STEP_PHASES, Plan, Point
+from chaos.seeds import SEED_BITS
 
 
 @dataclass(frozen=True)
 class Sampled:
     """Draw one point for each run: the step uniformly, then the phase; none twice while there are others.
 
-    The step comes first so that a step with many phases is not hit more often than one with few.
+    The step comes first so that a step with many phases is not hit more often than one with few. Each run draws from
+    a generator of its own, and a phase that was not reached passes its turn to another one: strategies that
+    reach different phases are still broken at the same steps, and in the same phases where they have them.
 
     Args:
         phases: names of phases to draw from.
@@ -31,11 +34,15 @@ class Sampled:
         pools: dict[int, list[Point]] = {}
         drawn = []
         for _ in range(runs):
+            own = random.Random(rng.getrandbits(SEED_BITS))
             pools = pools or _points.by_step(points, self.phases, self.after, self.before)
             if not pools:
                 return ()
-            step = rng.choice(list(pools))
-            drawn.append(pools[step].pop(rng.randrange(len(pools[step]))))
+            step = own.choice(list(pools))
+            order = own.sample(self.phases, len(self.phases))
+            chosen = min(pools[step], key=lambda point: order.index(point.phase))
+            drawn.append(chosen)
+            pools[step].remove(chosen)
             if not pools[step]:
                 del pools[step]
         return tuple(_points.plan(fault, point) for point in drawn)

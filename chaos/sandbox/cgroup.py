@@ -26,12 +26,12 @@ FLOOR_BYTES = 32 << 20  # v1: oom_score_adj weighs relative to the limit; with l
 TRIGGER = """
 import os, sys
 folder, size = sys.argv[1], int(sys.argv[2])
-file, block = os.memfd_create("trigger"), bytes(1 << 16)
+file, page = os.memfd_create("trigger"), bytes(4096)
 counter = os.open(folder + "/memory.oom_control", os.O_RDONLY)
 os.write(os.open(folder + "/cgroup.procs", os.O_WRONLY), b"0")
 before = os.pread(counter, 999, 0)
 while size > 0 and os.pread(counter, 999, 0).split()[-1] == before.split()[-1]:
-    size -= os.write(file, block)
+    size -= os.write(file, page * 16 if size > 9 << 20 else page)  # page by page where it must happen
 """
 
 
@@ -184,7 +184,8 @@ class CgroupV1(Cgroup):
             stderr=subprocess.DEVNULL,
         )
         try:
-            trigger.wait(TRIGGER_SECONDS)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # no kill, then: the caller reads the counter
+                trigger.wait(TRIGGER_SECONDS)
         finally:
             trigger.kill()
             trigger.wait()

@@ -40,7 +40,7 @@ class Incarnation:
     def __init__(self, order: Sequence[bytes], cwd: Path) -> None:
         self.status: int | None = None
         self.features: frozenset[str] = frozenset()
-        self.pid = self._pidfd = 0
+        self.pid, self._pidfd = 0, -1
         self._log: collections.deque[bytes] = collections.deque()
         self._log_bytes = 0
         self._lock = threading.Lock()
@@ -114,7 +114,7 @@ class Incarnation:
                 status = int(rest[0])
             else:  # someone killed the launcher, and the kernel the agent with it
                 self.signal(signal.SIGKILL)
-                select.select([self._pidfd], [], [])
+                _wait_readable(self._pidfd)
             self._drain()
         finally:  # whatever happens here, nobody may wait in vain
             self._finish(status)
@@ -141,6 +141,10 @@ class Incarnation:
         self._launcher.wait()
         os.close(self._output)
         self._control.close()
+        with self._lock:
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+                self._pidfd = -1
         self.status = status
         self._ended.set()
 
@@ -158,14 +162,18 @@ class Incarnation:
 
     def signal(self, number: int) -> None:
         """Signal the first process, surely no other one; nothing happens if it is gone."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def log(self) -> str:
         with self._lock:
             text = b"".join(self._log)[-LOG_BYTES:].decode(errors="replace")
         return "\n".join(text.splitlines()[-LOG_LINES:])
 
-    def __del__(self) -> None:
-        if self._pidfd:
-            os.close(self._pidfd)
+
+def _wait_readable(file: int) -> None:
+    """Wait for *file*; a pidfd becomes readable when its process has ended."""
+    poller = select.poll()  # select.select refuses numbers from 1024 on
+    poller.register(file, select.POLLIN)
+    poller.poll()

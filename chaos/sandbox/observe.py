@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from chaos.errors import HarnessError
@@ -231,7 +231,7 @@ def _read(path: str) -> bytes:
 
 
 def _processes(root: Path, watch: Watch, pids: Collection[int]) -> tuple[ProcessEntry, ...]:
-    listening = _listening() if pids else {}
+    listening = functools.cache(_listening)  # read on demand, once: the kernel walks its whole table, some 8 ms
     mask = _Mask(root, watch.ports)
     entries = (_process(pid, mask, watch, listening) for pid in pids)
     return tuple(sorted(entry for entry in entries if entry))
@@ -251,7 +251,7 @@ class _Mask:
         return self.port.sub(lambda match: self.names[match[1]], text)
 
 
-def _process(pid: int, mask: _Mask, watch: Watch, listening: dict[str, int]) -> ProcessEntry | None:
+def _process(pid: int, mask: _Mask, watch: Watch, listening: Callable[[], dict[str, int]]) -> ProcessEntry | None:
     command = _read(f"/proc/{pid}/cmdline")
     found = _stat(pid)
     if not command or not found or found[0] in DEAD:
@@ -284,7 +284,7 @@ def _listening() -> dict[str, int]:
     return found
 
 
-def _ports(pid: int, listening: dict[str, int]) -> Iterator[int]:
+def _ports(pid: int, listening: Callable[[], dict[str, int]]) -> Iterator[int]:
     folder = f"/proc/{pid}/fd"
     try:
         names = os.listdir(folder)
@@ -295,5 +295,5 @@ def _ports(pid: int, listening: dict[str, int]) -> Iterator[int]:
             link = os.readlink(f"{folder}/{name}")
         except OSError:
             continue
-        if link in listening:
-            yield listening[link]
+        if link.startswith("socket:") and link in listening():
+            yield listening()[link]

@@ -57,7 +57,7 @@ class Reader:
         made = self._build(cls, named, raw, loc)
         if made is not None:
             self.target = cast(Target, made[0])
-            self.steps = _steps_of(self.target)
+            self.steps = self.target.steps
             return
         try:
             self.target = cast(Target, cls())  # with defaults it still knows its strategies
@@ -200,13 +200,6 @@ class Reader:
         for line in str(error).splitlines() or [type(error).__name__]:
             about = [key for key in named.options if re.search(rf"\b{re.escape(key)}\b", line)]
             self.problems.add((*loc, *about[:1]), line)
-
-
-def _steps_of(target: Target) -> int | None:
-    # A target whose YAML key is `steps` has a field of that name, where others have the method.
-    found: object = target.steps
-    steps = found() if callable(found) else found
-    return steps if isinstance(steps, int) else None
 
 
 def label_of(named: Named) -> str:

@@ -13,12 +13,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from chaos.errors import ScenarioError, did_you_mean
-from chaos.sandbox import Watch
 from chaos.targets import Facts, Launch, Strategy, zone_env
-from chaos.world import Brain
+
+if TYPE_CHECKING:
+    from chaos.sandbox import Watch
+    from chaos.world import Brain
 
 CONFIG = "CHAOS_AGENT"
 """Environment variable that configures one incarnation, as JSON."""
@@ -103,6 +105,8 @@ class Reference:
 
     def watch(self) -> Watch:
         """Return what to look at: the variables that the agent sets in its shell, and the engine's port."""
+        from chaos.sandbox import Watch
+
         return Watch(environment=self._workload().VARIABLES, ports=(("ENGINE_PORT", 0),))
 
     def _launch(self, strategy: Strategy, seed: int, root: Path, *arguments: str) -> Launch:

@@ -6,6 +6,7 @@ between the two, LangGraph applies the writes on resume and does not run the ste
 
 import operator
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from chaos.world import Message
 
 DATABASE = "state.db"
 RECURSION_LIMIT = 1_000_000  # the agent has a budget of its own; LangGraph's default of 25 is for small graphs
+WRITES_SECONDS = 10.0  # the other thread is at work on them; if they never come, the checkpoint is complete without
 
 Durability = Literal["sync", "async", "exit"]
 App = CompiledStateGraph[Any, Any, Any, Any]
@@ -45,17 +47,41 @@ class Memory(InMemorySaver):
 
 
 class Sqlite(SqliteSaver):
-    """LangGraph's saver on SQLite, with the points of a commit."""
+    """LangGraph's saver on SQLite, with the points of a commit.
 
-    def __init__(self, connection: sqlite3.Connection, agent: Agent) -> None:
+    LangGraph saves a step's writes and its checkpoint on two threads that may overtake each other. A crash point must
+    mean the same in every run, so here the writes come first, which is what nearly always happens.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, agent: Agent, durability: Durability) -> None:
         super().__init__(connection)
         self._agent = agent
+        self._has_writes = durability != "exit"
+        self._arrived = threading.Condition()
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        super().put_writes(config, writes, task_id, task_path)
+        with self._arrived:
+            self._arrived.notify_all()
 
     def put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new: ChannelVersions
     ) -> RunnableConfig:
+        if self._has_writes and _step(checkpoint) >= 0:
+            with self._arrived:
+                self._arrived.wait_for(lambda: self._stored(config), WRITES_SECONDS)
         with _announced(self._agent, checkpoint):
             return super().put(config, checkpoint, metadata, new)
+
+    def _stored(self, config: RunnableConfig) -> bool:
+        """Tell whether the writes that lead on from the checkpoint of *config* are in the database."""
+        place = config["configurable"]
+        where = (place["thread_id"], place["checkpoint_ns"], place["checkpoint_id"])
+        query = "SELECT 1 FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? LIMIT 1"
+        with self.cursor(transaction=False) as cursor:
+            return cursor.execute(query, where).fetchone() is not None
 
 
 def drive(agent: Agent, saver: BaseCheckpointSaver[Any], every: int | None, durability: Durability) -> None:
@@ -164,10 +190,15 @@ def _state(app: App, config: RunnableConfig) -> State | None:
 
 @contextmanager
 def _announced(agent: Agent, checkpoint: Checkpoint) -> Iterator[None]:
-    """Announce the commit of the step that *checkpoint* is the first to contain; the input belongs to no step."""
-    step = checkpoint["channel_values"].get("steps", 0) - 1
+    """Announce the commit of the step in *checkpoint*; the input belongs to no step."""
+    step = _step(checkpoint)
     if step >= 0:
         agent.committing(step)
     yield
     if step >= 0:
         agent.committed(step)
+
+
+def _step(checkpoint: Checkpoint) -> int:
+    """Return the step that *checkpoint* is the first to contain, -1 for the input."""
+    return int(checkpoint["channel_values"].get("steps", 0)) - 1

@@ -43,7 +43,7 @@ LOG = (
 
 def landed_of(fault: str, at: str) -> Landed:
     """Return what the harness writes when *fault* hit."""
-    how, evidence = {
+    proofs: dict[str, tuple[str, dict[str, str | int | float]]] = {
         "kill": ("killed", {"status": -9, "pid": 4711}),
         "oom_kill": (
             "killed by the kernel",
@@ -56,7 +56,8 @@ def landed_of(fault: str, at: str) -> Landed:
             {"status": -9, "where": "writes[17]", "bytes_before": 812, "bytes_after": 812,
              "digest": f"{'a' * 64} -> {'b' * 64}"},
         ),
-    }[fault]  # fmt: skip
+    }  # fmt: skip
+    how, evidence = proofs[fault]
     return Landed(fault, at, how, evidence)
 
 

@@ -17,7 +17,7 @@ from chaos.reports import html, matrix
 from chaos.results import Campaign
 from chaos.verdict import CellVerdict
 
-VOID = {"meta", "rect", "path", "line", "br"}
+VOID = {"meta", "rect", "path", "line", "br", "wbr"}
 BYTES_PER_RUN = 4_000  # of a large campaign: hundreds of runs stay under a few MB
 
 
@@ -141,6 +141,10 @@ def test_the_timeline_says_in_words_what_it_draws(text: str) -> None:
 def test_a_duplicate_effect_is_in_the_ledger(text: str) -> None:
     assert "✗ duplicate" in text
     assert ">×2</text>" in text
+
+
+def test_checks_that_held_take_one_line(text: str) -> None:
+    assert "<b>✓ held in every run:</b> state, effects</p>" in text
 
 
 def test_claims_are_kept_or_refuted(text: str) -> None:

@@ -44,17 +44,15 @@ def say(**facts):
 CHILD = "import os, time\\nif os.fork() == 0: open('child', 'w').close(); time.sleep(1000)\\n"
 AGENT = "import time; x = bytearray(20 << 20); open('ready', 'w').close(); time.sleep(1000)"
 
-NOBODY = """
-import os, sys, time
+NOBODY = '''
+import os, sys
 from pathlib import Path
-from chaos.sandbox import hierarchy
 from chaos.sandbox.process import ProcessSandbox
-
 box = ProcessSandbox(Path("/run/nobody"), 128 << 20, "alpha")
 box.start([sys.executable, "-I", "-S", "-c", "import time; x = bytearray(20 << 20); time.sleep(1000)"], {})
 print(os.getuid(), box._cgroup.memory.parent, box.oom_kill(None)[2:], box.wait(60))
 box.close()
-"""
+'''
 
 def start(code):
     for name in ("ready", "child"):

@@ -51,7 +51,7 @@ limits: {deadline: 60}
 def test_every_key_arrives(loads: Loads, good: str) -> None:
     scenario = loads(good)
     assert (scenario.name, scenario.tags, scenario.runs, scenario.seed) == ("kill-at-random-steps", ("demo",), 5, 8412)
-    assert scenario.target.steps() == 40
+    assert scenario.target.steps == 40
     assert [each.label for each in scenario.strategies] == ["restart", "delta:every=5", "delta:durability=async"]
     late, evict = scenario.faults
     assert (late.label, late.kind, late.at) == ("kill-late", "kill", Sampled(("after_act",), 5, 30))

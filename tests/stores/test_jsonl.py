@@ -27,9 +27,7 @@ def test_a_torn_last_line_is_no_delta(tmp_path: Path) -> None:
 
 
 @given(content=lines, data=st.data())
-def test_each_operation_changes_one_line(
-    content: list[bytes], data: st.DataObject, tmp_path_factory: object
-) -> None:
+def test_each_operation_changes_one_line(content: list[bytes], data: st.DataObject, tmp_path_factory: object) -> None:
     folder = tmp_path_factory.mktemp("log")  # type: ignore[attr-defined]
     store = Jsonl()
     delta = data.draw(st.sampled_from(store.deltas(log(folder, content))))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from chaos.targets.reference import MIN_STEPS, Reference
 from chaos.targets.reference.agent import Completion, Digest, State, digest, done, fold, remembered, start, think, turns
 from chaos.targets.reference.workloads import quarterly_sales as workload
-from chaos.targets.reference.workloads.quarterly_sales import GOAL, QuarterlySales, Step, beats, plan
+from chaos.targets.reference.workloads.quarterly_sales import GOAL, QuarterlySales, plan
 from chaos.targets.reference.workloads.sales_data import REGION, sales
+from chaos.targets.reference.workloads.script import Step, beats
 from chaos.world import Message
 
 seeds = st.integers(0, 5)  # Faker takes 50 ms for each

@@ -41,7 +41,8 @@ class Delta:
         from chaos.targets.reference import graph
 
         with graph.opened(agent.durable) as connection:
-            graph.drive(agent, graph.Sqlite(connection, agent), every=self.every, durability=self.durability)
+            saver = graph.Sqlite(connection, agent, self.durability)
+            graph.drive(agent, saver, every=self.every, durability=self.durability)
 
     def load(self, durable: Path) -> State | None:
         """Return the state of the newest checkpoint, replayed from its deltas."""

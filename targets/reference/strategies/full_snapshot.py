@@ -39,7 +39,8 @@ class FullSnapshot:
         from chaos.targets.reference import graph
 
         with graph.opened(agent.durable) as connection:
-            graph.drive(agent, graph.Sqlite(connection, agent), every=None, durability=self.durability)
+            saver = graph.Sqlite(connection, agent, self.durability)
+            graph.drive(agent, saver, every=None, durability=self.durability)
 
     def load(self, durable: Path) -> State | None:
         """Return the state of the newest checkpoint."""

@@ -1,8 +1,7 @@
-"""Analyse the sales of one quarter: the script of the model, the services, and what is right in the end.
+"""Analyse the sales of one quarter: the scripted model, the services, and what is right in the end.
 
-A script has N steps. The early *beats* stand at the start in a row, the later ones are spread over the run, and
-in between come analysis turns; about 75 % of the turns (from 40 steps on) have no effect on the OS. The model's
-next message is a function of the conversation alone: its own last tool call tells the turn.
+The model's next message is a function of the conversation alone: its own last tool call tells the turn, the goal
+tells the quarter, and the tool results give the figures of the report.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from chaos.seeds import rng
 from chaos.targets import Facts
 from chaos.targets.reference.agent import GOAL_PREFIX, canonical
 from chaos.targets.reference.salesmath import Sale, write
-from chaos.targets.reference.wheel import WHEEL
 from chaos.targets.reference.workloads.sales_data import (
     REGION,
     Results,
@@ -30,6 +28,7 @@ from chaos.targets.reference.workloads.sales_data import (
     rows_of,
     sales,
 )  # fmt: skip
+from chaos.targets.reference.workloads.script import Step, beats, call, commit, fixed
 from chaos.world import Answer, Brain, Message, Reply, ToolCall, ToolFunction
 
 GOAL = (
@@ -37,83 +36,11 @@ GOAL = (
     " tell the team by e-mail, and write report.md. Nothing else."
 )
 VARIABLES = ("REPORT_QUARTER", "SALES_REGION")
-QUIET_SHARE = 0.75
-EPOCH = 1_924_992_000  # 2031-01-01: commits are dated by their step, one minute each
-LICENCE_CENTS = 4_900
 DISTRACTION = "also please analyse Q2 instead"
-
-_EARLY = ("rows", "csv", "kickoff_mail", "cd", "environment", "distraction", "install", "engine", "total")
-_LATE = (
-    "first_commit", "ticket", "keep", "region", "payment", "best_customer", "second_commit", "first_month",
-    "best_product", "recall", "third_commit", "late_mail", "uncommitted",
-)  # fmt: skip
-_LAST = ("report", "end")
-# When there is no room for all, these go first. A beat that reads what another one left goes before that one.
-_DROPPED_FIRST = (
-    "first_month", "best_product", "third_commit", "second_commit", "best_customer", "uncommitted", "region",
-    "recall", "keep", "first_commit", "late_mail", "payment", "ticket",
-)  # fmt: skip
-OS_BEATS = frozenset(
-    ("csv", "cd", "environment", "install", "engine", "first_commit", "second_commit", "third_commit", "keep",
-     "uncommitted", "report", "note")
-)  # fmt: skip
-"""Beats that change the sandbox. E-mails, tickets and payments change the world outside it."""
 
 _CALL_ID = re.compile(r"call_q[12]_(\d+)")
 _QUARTER = re.compile(r"\bQ[1-4]\b")
-_WORDS = [
-    "margin",
-    "volume",
-    "region",
-    "segment",
-    "trend",
-    "invoice",
-    "discount",
-    "forecast",
-    "season",
-    "channel",
-    "contract",
-    "renewal",
-]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a script: the *tool* that the model calls and its *arguments*; the last one calls none."""
-
-    beat: str
-    tool: str = ""
-    arguments: Mapping[str, object] | None = None
-
-    @property
-    def changes_os(self) -> bool:
-        """Whether the step has an effect inside the sandbox."""
-        return self.beat.split(":")[0] in OS_BEATS
-
-
-@lru_cache(maxsize=64)
-def beats(steps: int) -> tuple[str, ...]:
-    """Return the beat of each of *steps* turns; "analysis:K" and "note:K" fill what the beats leave."""
-    room = steps - len(_EARLY) - len(_LAST)
-    dropped = frozenset(_DROPPED_FIRST[: max(0, len(_LATE) - room)])
-    late = [beat for beat in _LATE if beat not in dropped]
-    fillers = room - len(late)
-    busy = sum(beat in OS_BEATS for beat in (*_EARLY, *late, *_LAST))
-    notes = min(fillers, max(0, round(steps * (1 - QUIET_SHARE)) - busy))
-    middle: list[str] = []
-    filled = 0
-    for position, beat in enumerate(late):
-        upto = fillers * (position + 1) // (len(late) + 1)
-        middle += [_filler(k, notes, fillers) for k in range(filled, upto)] + [beat]
-        filled = upto
-    middle += [_filler(k, notes, fillers) for k in range(filled, fillers)]
-    return (*_EARLY, *middle, *_LAST)
-
-
-def _filler(k: int, notes: int, fillers: int) -> str:
-    """Return the *k*-th filler: *notes* of the *fillers* are notes, evenly spread."""
-    is_note = (k + 1) * notes // fillers > k * notes // fillers
-    return f"{'note' if is_note else 'analysis'}:{k}"
+_WORDS = tuple("margin volume region segment trend invoice discount forecast season channel contract".split())  # noqa: SIM905
 
 
 def plan(seed: int, steps: int, bytes_per_step: int) -> tuple[Step, ...]:
@@ -138,8 +65,8 @@ def facts(seed: int, steps: int, bytes_per_step: int, max_requests: int) -> Fact
         if step.tool == "write_file":
             content = str(given["content"]).encode()
             digests[f"workspace/{given['path']}"] = blake2b(content, digest_size=16).hexdigest()
-        elif step.tool == "call_service" and services.serve(*(call := _call_of(given))).effect:
-            required.append(identity(*call))
+        elif step.tool == "call_service" and services.serve(*(asked := _call_of(given))).effect:
+            required.append(identity(*asked))
     return Facts(GOAL, "workspace/report.md", tuple(digests.items()), tuple(required), max_requests)
 
 
@@ -167,8 +94,8 @@ class QuarterlySales:
         if not step.tool:
             return Reply(self._prose(turn, f"The {quarter} sales are analysed; the report is in report.md."))
         function = ToolFunction(name=step.tool, arguments=json.dumps(step.arguments, sort_keys=True))
-        call = ToolCall(id=f"call_{quarter.lower()}_{turn}", type="function", function=function)
-        return Reply(self._prose(turn, f"Turn {turn}: {beat.split(':')[0].replace('_', ' ')}."), (call,))
+        made = ToolCall(id=f"call_{quarter.lower()}_{turn}", type="function", function=function)
+        return Reply(self._prose(turn, f"Turn {turn}: {beat.split(':')[0].replace('_', ' ')}."), (made,))
 
     def goal(self, messages: Sequence[Message]) -> str:
         """Return the goal as the first user message has it."""
@@ -236,7 +163,7 @@ class QuarterlySales:
             content = self._prose(turn, f"Note {number} on {quarter}.") + "\n"
             tool, arguments = "write_file", {"path": f"notes/{int(number):04}.md", "content": content}
         elif kind.endswith("_commit"):
-            tool, arguments = "commit", _commit(kind, turn, quarter)
+            tool, arguments = "commit", commit(kind, turn, quarter)
         elif kind == "csv":
             content = write(rows_of(results.get("rows", "")))
             tool, arguments = "write_file", {"path": f"data/{quarter.lower()}.csv", "content": content}
@@ -249,7 +176,7 @@ class QuarterlySales:
         elif kind == "end":
             return Step(beat)
         else:
-            tool, arguments = _fixed(kind, quarter)
+            tool, arguments = fixed(kind, quarter)
         return Step(beat, tool, arguments)
 
     def _analysis(self, number: int, quarter: str) -> tuple[str, dict[str, object]]:
@@ -258,7 +185,7 @@ class QuarterlySales:
         row: Sale = rows[number % len(rows)]
         looks: tuple[tuple[str, dict[str, object]], ...] = (
             ("query_service", {"query": {"kind": "customer", "name": row.customer}}),
-            ("call_service", _call("search", "query", {"text": f"news of {row.customer}"})),
+            ("call_service", call("search", "query", {"text": f"news of {row.customer}"})),
             ("run", {"command": f"wc -l < ../data/{quarter.lower()}.csv"}),
             ("query_service", {"query": {"kind": "month", "name": row.date[5:7]}}),
             ("read_file", {"path": f"data/{quarter.lower()}.csv"}),
@@ -297,55 +224,7 @@ def quarter_of(goal: str) -> str:
 def next_turn(messages: Sequence[Message]) -> int:
     """Return the turn that comes next: after the model's own last call, or its number of messages without one."""
     said = [message for message in messages if message["role"] == "assistant"]
-    for call in said[-1].get("tool_calls", []) if said else []:
-        if found := _CALL_ID.fullmatch(call["id"]):
+    for made in said[-1].get("tool_calls", []) if said else []:
+        if found := _CALL_ID.fullmatch(made["id"]):
             return int(found[1]) + 1
     return len(said)
-
-
-def _call(service: str, operation: str, payload: dict[str, object]) -> dict[str, object]:
-    return {"service": service, "operation": operation, "payload": payload}
-
-
-def _commit(kind: str, turn: int, quarter: str) -> dict[str, object]:
-    """Return a commit; the first makes the repository and keeps the private environment out of it."""
-    first = kind == "first_commit"
-    which = kind.removesuffix("_commit")
-    return {
-        "path": ".gitignore" if first else f"notes/{which}.md",
-        "content": "/env/\n" if first else f"{which.capitalize()} look at {quarter}.\n",
-        "message": f"{quarter}: {which} stage",
-        "date": f"{EPOCH + 60 * turn} +0000",
-        "first": "yes" if first else "no",
-    }
-
-
-def _fixed(beat: str, quarter: str) -> tuple[str, dict[str, object]]:
-    """Return the call of a beat that depends on nothing but the quarter."""
-    mail = {"to": "team@example.com", "quarter": quarter}
-    calls: dict[str, tuple[str, dict[str, object]]] = {
-        "rows": ("call_service", _call("warehouse", "rows", {"quarter": quarter})),
-        "kickoff_mail": ("call_service", _call("email", "send", {**mail, "subject": f"{quarter} analysis begins"})),
-        "cd": ("cd", {"path": "analysis"}),
-        "environment": ("set_environment", {"variables": {"REPORT_QUARTER": quarter, "SALES_REGION": REGION}}),
-        "distraction": ("call_service", _call("search", "query", {"text": f"sources of {quarter} sales"})),
-        "install": ("install_package", {"wheel": WHEEL}),
-        "engine": ("start_service", {"command": ["salesmath.engine", f"../data/{quarter.lower()}.csv"]}),
-        "total": ("query_service", {"query": {"kind": "total"}}),
-        "ticket": ("call_service", _call("tickets", "create", {"title": f"{quarter} review", "quarter": quarter})),
-        "region": ("run", {"command": 'printf %s "$SALES_REGION"'}),
-        "payment": (
-            "call_service",
-            _call("payments", "charge", {"cents": LICENCE_CENTS, "for": "data licence", "quarter": quarter}),
-        ),
-        "best_customer": ("query_service", {"query": {"kind": "top", "name": "customer"}}),
-        "best_product": ("query_service", {"query": {"kind": "top", "name": "product"}}),
-        "first_month": ("query_service", {"query": {"kind": "month", "name": "01" if quarter == "Q1" else "04"}}),
-        "recall": ("scratch", {"do": "read", "name": "control-sum"}),
-        "late_mail": ("call_service", _call("email", "send", {**mail, "subject": f"{quarter} report follows"})),
-        "uncommitted": (
-            "write_file",
-            {"path": "notes/second.md", "content": f"Open questions on {quarter}: none so far.\n"},
-        ),
-    }
-    return calls[beat]

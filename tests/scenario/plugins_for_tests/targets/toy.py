@@ -21,5 +21,6 @@ class Toy:
     def strategy(self, name: str, options: Mapping[str, object]) -> object:
         return registry.load("strategies", name)(**options)
 
+    @property
     def steps(self) -> int:
         return self.length
