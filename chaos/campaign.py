@@ -94,14 +94,21 @@ class Runner:
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run *cell*; what it gave has been appended to the results when this returns."""
-        store = store_of(cell.strategy)
-        reasons = [spec.fault.unsuited(store) or spec.fault.missing(able()) for spec in _chain(cell.fault)]
-        if skipped := next(filter(None, reasons), ""):
-            result = self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=True, skipped=skipped)
-        else:
-            result = self._run_cell(cell)
+        try:
+            result = self._skipped(cell) or self._run_cell(cell)
+        except Exception as error:  # a bug of ours must not make a cell vanish from the table
+            why = f"{type(error).__name__}: {error}"
+            results.append(self.folder, self._cell_result(cell, (), CellVerdict.HARNESS_ERROR, passed=False, why=why))
+            raise
         results.append(self.folder, result)
         return result
+
+    def _skipped(self, cell: Cell) -> CellResult | None:
+        store = store_of(cell.strategy)
+        reasons = (spec.fault.unsuited(store) or spec.fault.missing(able()) for spec in _chain(cell.fault))
+        if reason := next(filter(None, reasons), ""):
+            return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=True, skipped=reason)
+        return None
 
     def _run_cell(self, cell: Cell) -> CellResult:
         try:

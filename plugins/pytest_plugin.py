@@ -9,7 +9,7 @@ import os
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -20,30 +20,25 @@ if TYPE_CHECKING:
 
 SUFFIX = ".chaos.yaml"
 DEFAULT_RESULTS = ".chaos"
+WORKER_KEY = "chaos"
 _OPTIONS = (
-    ("--chaos-seed", "N", int, "Base seed of all randomness; a new one, always printed, by default."),
-    ("--chaos-runs", "N", int, "Runs of each cell, instead of what the scenario says."),
-    ("--chaos-strategy", "NAME[,NAME]", str, "Only these recovery strategies (name or label)."),
-    ("--chaos-fault", "NAME[,NAME]", str, "Only these faults (kind or label)."),
-    ("--chaos-case", "PLAN#RUN", str, "Replay exactly this run, as printed with a failure."),
-    ("--chaos-results", "DIR", str, "Where results and journals go (default: .chaos)."),
-    ("--chaos-report", "FILE", str, "The HTML report (default: report.html among the results)."),
+    ("--chaos-seed", "N", "Base seed of all randomness; a new one, always printed, by default."),
+    ("--chaos-runs", "N", "Runs of each cell, instead of what the scenario says."),
+    ("--chaos-strategy", "NAME[,NAME]", "Only these recovery strategies (name or label)."),
+    ("--chaos-fault", "NAME[,NAME]", "Only these faults (kind or label)."),
+    ("--chaos-case", "PLAN#RUN", "Replay exactly this run, as printed with a failure."),
+    ("--chaos-results", "DIR", "Where results and journals go (default: .chaos)."),
+    ("--chaos-report", "FILE", "The HTML report (default: report.html among the results)."),
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("chaos", "recovery testing of long-running agents")
     _add(group, "--chaos", action="store_true", default=False, help=f"Run the scenarios in *{SUFFIX} files.")
-    for name, metavar, kind, text in _OPTIONS:
+    for name, metavar, text in _OPTIONS:
         variable = name.removeprefix("--").replace("-", "_").upper()
-        _add(
-            group,
-            name,
-            metavar=metavar,
-            type=kind,
-            default=os.environ.get(variable),
-            help=f"{text} Environment: {variable}.",
-        )
+        default = os.environ.get(variable)
+        _add(group, name, metavar=metavar, default=default, help=f"{text} Environment: {variable}.")
 
 
 def _add(group: pytest.OptionGroup, name: str, **options: Any) -> None:
@@ -54,36 +49,66 @@ def _add(group: pytest.OptionGroup, name: str, **options: Any) -> None:
         pytest.PytestConfigWarning(f"another plugin defines {name}; pytest-chaos uses its value")
 
 
+class Settings(NamedTuple):
+    """What all processes of one campaign agree on; xdist's workers get it from the controller."""
+
+    seed: int
+    campaign: str
+    folder: str
+    runs: int | None
+    case: str
+
+
+SETTINGS = pytest.StashKey[Settings]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos(scenario, strategy, fault): a cell of a recovery scenario")
-    if config.getoption("--chaos") and not hasattr(config, "workerinput"):
-        _begin(config)
+    if not config.getoption("--chaos"):
+        return
+    handed_on = getattr(config, "workerinput", {}).get(WORKER_KEY)
+    config.stash[SETTINGS] = Settings(*handed_on) if handed_on else _begin(config)
 
 
-def _begin(config: pytest.Config) -> None:
-    """Fix the campaign's seed, name and folder; xdist hands the options on to its workers."""
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand the settings on to a worker of pytest-xdist that is about to start."""
+    if settings := node.config.stash.get(SETTINGS, None):
+        node.workerinput[WORKER_KEY] = tuple(settings)
+
+
+def _begin(config: pytest.Config) -> Settings:
+    """Fix the campaign's seed, name and folder, and begin its results."""
     from chaos import results, seeds
+    from chaos.campaign import parse_case
     from chaos.errors import ScenarioError
     from chaos.plugins.machine import campaign_info
 
-    option = config.option
-    option.chaos_seed = seeds.fresh() if option.chaos_seed is None else int(option.chaos_seed)
-    option.chaos_results = str(config.invocation_params.dir / (option.chaos_results or DEFAULT_RESULTS))
+    seed = _number(config, "--chaos-seed")
+    case = config.getoption("--chaos-case") or ""
     try:
-        _case(config)
+        if case:
+            parse_case(case)
     except ScenarioError as error:
         raise pytest.UsageError(f"--chaos-case: {error}") from None
-    info = campaign_info(option.chaos_seed, config.invocation_params.args)
-    option.chaos_campaign = info.campaign
-    if not option.collectonly:
-        results.write_info(Path(option.chaos_results), info)
+    info = campaign_info(seeds.fresh() if seed is None else seed, config.invocation_params.args)
+    folder = config.invocation_params.dir / (config.getoption("--chaos-results") or DEFAULT_RESULTS)
+    if not config.option.collectonly:
+        try:
+            results.write_info(folder, info)
+        except OSError as error:
+            raise pytest.UsageError(f"--chaos-results: cannot write to {folder}: {error.strerror}") from None
+    return Settings(info.seed, info.campaign, str(folder), _number(config, "--chaos-runs", 1), case)
 
 
-def _case(config: pytest.Config) -> Any:
-    from chaos.campaign import parse_case
-
-    text = config.getoption("--chaos-case")
-    return parse_case(text) if text else None
+def _number(config: pytest.Config, option: str, least: int = 0) -> int | None:
+    """Return the value of *option*, which may come from the environment and so be any text."""
+    text = config.getoption(option)
+    if text is None:
+        return None
+    if not str(text).isdecimal() or int(text) < least:
+        raise pytest.UsageError(f"{option} takes a whole number from {least} on, not {text!r}")
+    return int(text)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -92,7 +117,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     from chaos.plugins.machine import capabilities
 
     able = ", ".join(f"{name}: {state}" for name, state in capabilities().items())
-    return f"chaos: seed={config.option.chaos_seed}, {able}"
+    return f"chaos: seed={config.stash[SETTINGS].seed}, {able}"
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -110,9 +135,11 @@ class ScenarioFile(pytest.Module):
         from chaos.scenario.loader import load
 
         try:
-            scenario = load(self.path, self.config.option.chaos_seed)
+            scenario = load(self.path, self.config.stash[SETTINGS].seed)
         except ScenarioError as error:
             raise self.CollectError(str(error)) from None
+        for tag in scenario.tags:
+            self.config.addinivalue_line("markers", f"{_mark(tag)}: a tag of chaos scenarios")
         module = types.ModuleType(self.path.name.removesuffix(SUFFIX).replace("-", "_"))
         cells = list(_cells(scenario, self.config))
         function = _function(cells)
@@ -149,13 +176,17 @@ def _function(cells: list[Cell]) -> types.FunctionType:
                 pytest.mark.chaos(scenario=cell.scenario.name, strategy=cell.strategy.name, fault=cell.fault.kind),
                 # Cells of one strategy share their reference run: `--dist loadgroup` keeps them together.
                 pytest.mark.xdist_group(cell.strategy.label),
-                *(getattr(pytest.mark, tag.replace("-", "_")) for tag in cell.scenario.tags),
+                *(getattr(pytest.mark, _mark(tag)) for tag in cell.scenario.tags),
             ],
         )
         for cell in cells
     ]
     function: types.FunctionType = pytest.mark.parametrize("chaos_cell", parameters)(test)
     return function
+
+
+def _mark(tag: str) -> str:
+    return tag.replace("-", "_")
 
 
 def _report(result: CellResult, record_property: Any) -> None:
@@ -173,18 +204,25 @@ def _report(result: CellResult, record_property: Any) -> None:
 
 @pytest.fixture(scope="session")
 def chaos_seed(request: pytest.FixtureRequest) -> int:
-    """The campaign's base seed."""
-    return int(request.config.option.chaos_seed or 0)
+    """The campaign's base seed; skips without `--chaos`."""
+    return _settings(request).seed
 
 
 @pytest.fixture(scope="session")
-def chaos_runner(request: pytest.FixtureRequest, chaos_seed: int) -> Runner:
-    """What runs cells; its references are shared by all tests of this process."""
-    from chaos.campaign import Runner
+def chaos_runner(request: pytest.FixtureRequest) -> Runner:
+    """What runs cells; its reference runs are shared by all tests of this process. Skips without `--chaos`."""
+    from chaos.campaign import Runner, parse_case
 
-    option = request.config.option
-    runs = int(option.chaos_runs) if option.chaos_runs is not None else None
-    return Runner(Path(option.chaos_results), option.chaos_campaign, chaos_seed, runs, _case(request.config))
+    settings = _settings(request)
+    case = parse_case(settings.case) if settings.case else None
+    return Runner(Path(settings.folder), settings.campaign, settings.seed, settings.runs, case)
+
+
+def _settings(request: pytest.FixtureRequest) -> Settings:
+    settings = request.config.stash.get(SETTINGS, None)
+    if settings is None:
+        pytest.skip("needs --chaos")
+    return settings
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -193,7 +231,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     from chaos import results
     from chaos.reports import html, terminal
 
-    folder = Path(config.option.chaos_results)
+    folder = Path(config.stash[SETTINGS].folder)
     campaign = results.read(folder)
     if not campaign.cells and not campaign.runs:
         return

@@ -83,9 +83,10 @@ def _updates_since_snapshot(database: sqlite3.Connection) -> int:
 
 
 def _pending(database: sqlite3.Connection) -> int:
-    """Return how many rows belong to the newest checkpoint: writes of a step whose own checkpoint is not there yet."""
+    """Return how many rows hang on the newest checkpoint: writes of a step that has no checkpoint of its own yet."""
     (count,) = database.execute(
-        "SELECT count(*) FROM writes WHERE channel = ? AND checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)",
+        "SELECT count(*) FROM writes WHERE channel = ?"
+        " AND checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)",
         (CHANNEL,),
     ).fetchone()
     return int(count)

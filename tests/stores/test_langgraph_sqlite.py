@@ -80,6 +80,6 @@ def test_write_and_read_back(durable: Path) -> None:
 
 def test_a_duplicate_is_read_twice(durable: Path, every: int) -> None:
     store, whole = LanggraphSqlite(), messages(durable, every)
-    live = [delta for delta in store.deltas(durable) if delta.live][0]
+    live = next(delta for delta in store.deltas(durable) if delta.live)
     store.duplicate(durable, live)
     assert len(messages(durable, every)) == len(whole) + 1

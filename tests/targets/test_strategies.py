@@ -190,7 +190,7 @@ def test_a_torn_line_is_cut_off(bench: Any) -> None:
 
 @pytest.mark.parametrize(("durability", "saved"), [("async", True), ("exit", False)])
 def test_other_durabilities(make_bench: Make, durability: str, saved: bool) -> None:
-    bench = make_bench(Reference(steps=12))
+    bench = make_bench(Reference(steps=12, step_ms=20))
     bench.crashed(strategy("full_snapshot", durability=durability), "8/after_act", type(bench).kill)
     resumed = [p.step for p in bench.points if p.point == "after_load"][-1]
     assert resumed > 0 if saved else resumed == 0
