@@ -21,7 +21,7 @@ from chaos.journal import Injecting, Reached
 from chaos.plan import STEP_PHASES, Plan, Point, parse_plan
 from chaos.record import Record
 from chaos.results import CellResult, Landed, RunResult
-from chaos.run import Setup, execute
+from chaos.run import Setup, execute, sweep
 from chaos.sandbox.process import able
 from chaos.scenario import FaultSpec, Scenario, StrategySpec
 from chaos.stores import Store
@@ -30,11 +30,12 @@ from chaos.verdict import CellVerdict, Outcome, worst
 
 @dataclass(frozen=True)
 class Cell:
-    """One field of the matrix."""
+    """One field of the matrix; *order* is its place in the campaign."""
 
     scenario: Scenario
     strategy: StrategySpec
     fault: FaultSpec
+    order: int = 0
 
     @property
     def name(self) -> str:
@@ -91,6 +92,7 @@ class Runner:
     ) -> None:
         self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
         self._references: dict[object, Reference] = {}
+        sweep()
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run *cell*; what it gave has been appended to the results when this returns."""
@@ -256,6 +258,7 @@ class Runner:
             scenario=cell.scenario.name,
             strategy=cell.strategy.label,
             fault=cell.fault.label,
+            order=cell.order,
             verdict=verdict,
             passed=passed,
             expected=expected,

@@ -104,6 +104,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     strategy: str
     fault: str
+    order: int = 0  # place of the cell in the campaign: reports are in this order, whichever worker was faster
     verdict: CellVerdict
     passed: bool  # as the scenario wants it: recovered, or broke exactly what it expects
     expected: bool = False  # passed, and something broke
@@ -155,16 +156,18 @@ def write_info(folder: Path, info: CampaignInfo) -> None:
 
 
 def read(folder: Path) -> Campaign:
-    """Return the campaign in *folder*, finished or not; raise HarnessError if there is none."""
+    """Return the campaign in *folder*, finished or not, in the order of its cells; HarnessError if there is none."""
     try:
         info = msgspec.json.decode((folder / CAMPAIGN).read_bytes(), type=CampaignInfo)
     except FileNotFoundError:
         raise HarnessError(f"{folder}: no campaign here ({CAMPAIGN} is missing); run `pytest --chaos` first") from None
-    return Campaign(
-        info=info,
-        runs=tuple(_lines(folder / RUNS, RunResult)),
-        cells=tuple(_lines(folder / CELLS, CellResult)),
+    cells = sorted(_lines(folder / CELLS, CellResult), key=lambda cell: cell.order)
+    places = {(cell.scenario, cell.strategy, cell.fault): place for place, cell in enumerate(cells)}
+    runs = sorted(
+        _lines(folder / RUNS, RunResult),  # a cell that was interrupted has runs and no result: it comes last
+        key=lambda run: (places.get((run.scenario, run.strategy, run.fault), len(places)), run.run),
     )
+    return Campaign(info=info, runs=tuple(runs), cells=tuple(cells))
 
 
 def _lines(path: Path, kind: type[_Line]) -> Iterator[_Line]:

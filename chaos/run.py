@@ -39,6 +39,10 @@ from chaos.world.server import World
 THREAD_ID = "chaos-thread"
 """The same in every run: idempotency keys are derived from it, and the run must equal its reference."""
 
+FOLDER = "chaos"
+"""Sandboxes are in the system's temporary folder as `chaos-PID-...`: outside of any repository, and with the
+harness's pid in their name, so that the next campaign can remove what a killed one left."""
+
 POLL_SECONDS = 0.02  # an agent without a gate ends unnoticed for at most this long
 EXIT_SECONDS = 5.0  # an agent that closed its gate connection and does not end is alive after all
 RELOAD_SECONDS = 30.0  # a new process imports its runtime and reads the store
@@ -73,7 +77,7 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
     with ExitStack() as stack:
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
-        root = Path(tempfile.mkdtemp(prefix="chaos-"))
+        root = Path(tempfile.mkdtemp(prefix=f"{FOLDER}-{os.getpid()}-"))
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         world = stack.enter_context(World(setup.brain, journal))
         gate = Gate()
@@ -238,6 +242,14 @@ class _Run:
                 f"the reload command printed {done.stdout[:80]!r}, not a JSON object ({error})"
             ) from None
         return msgspec.Raw(done.stdout.strip()), ""
+
+
+def sweep() -> None:
+    """Remove the sandbox folders of harnesses that are dead: killed, they could not do it themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}-*-*"):
+        pid = folder.name.split("-")[1]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _free_port() -> int:

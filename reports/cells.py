@@ -40,16 +40,20 @@ VERDICT_SEVERITY = {verdict: rank for rank, verdict in enumerate(CellVerdict)}
 BROKEN_STATES = frozenset({State.BROKEN, State.REFUSED, State.SOMETIMES})
 UNPROVED_STATES = frozenset({State.NOT_EXERCISED, State.UNKNOWN})
 
-_BROKEN_WORDS = {
-    CellVerdict.RECOVERED_WITH_LOSS: ("too much redone", "REDONE"),
-    CellVerdict.REFUSED: ("refused", "REFUSED"),
-    CellVerdict.STUCK: ("stuck", "STUCK"),
-    CellVerdict.DIVERGED: ("lost state", "LOST"),
-}
-_SILENT = ("silent damage", "SILENT")  # the `corruption` check failed: nobody noticed
+_LOSSES = (
+    ("corruption", "silently wrong", "SILENT"),  # the worst answer: nobody noticed
+    ("files", "lost files", "FILES"),
+    ("processes", "lost processes", "PROCESSES"),
+    ("environment", "lost environment", "ENVIRONMENT"),
+    ("goal", "lost its goal", "GOAL"),
+    ("recovery", "work redone", "REDONE"),
+    ("effects", "effects not once", "EFFECTS"),
+    ("budget", "lost its budget", "BUDGET"),
+    ("state", "lost state", "STATE"),
+)
+"""What a cell says of its broken checks: the first of these, for it is the cause or the worst of the others."""
 _TERMINAL = {
     State.RECOVERED: "ok",
-    State.EXPECTED: "xfail",
     State.SKIPPED: "skip",
     State.UNKNOWN: "unknown",
     State.NOT_EXERCISED: "NOT EXERCISED",
@@ -152,23 +156,27 @@ def _state(
     }.get(verdict)
     if plain is None and passed:
         if result and result.expected:
-            plain = State.EXPECTED
-        elif verdict is CellVerdict.REFUSED:
-            return State.REFUSED, "refused, as allowed", "refused", True
-        else:
-            plain = State.RECOVERED
+            word, terminal = _loss(verdict, runs)
+            return State.EXPECTED, word, terminal.lower(), True
+        plain = State.RECOVERED
     elif plain is None and result and _kept(verdict, runs):
         plain = State.KEPT
     elif plain is None and not result and all(set(run.broke) <= set(run.expected) for run in runs):
         return State.UNKNOWN, "unfinished", "unfinished", False
     if plain is not None:
         return plain, plain.word, _TERMINAL[plain], passed
-    word, terminal = (
-        _SILENT if any("corruption" in run.broke for run in runs) else _BROKEN_WORDS.get(verdict, ("broken", "BROKEN"))
-    )
+    word, terminal = _loss(verdict, runs)
     if 0 < recovered < len(runs):
         return State.SOMETIMES, f"sometimes {word}", terminal, False
     return State.REFUSED if verdict is CellVerdict.REFUSED else State.BROKEN, word, terminal, False
+
+
+def _loss(verdict: CellVerdict, runs: Sequence[RunResult]) -> tuple[str, str]:
+    """Return what was lost, in words and as one word for a terminal."""
+    broke = {name for run in runs for name in run.broke}
+    if "corruption" not in broke and verdict in (CellVerdict.REFUSED, CellVerdict.STUCK):
+        return str(verdict), verdict.upper()
+    return next(((words, word) for check, words, word in _LOSSES if check in broke), ("broken", "BROKEN"))
 
 
 def _recovered(run: RunResult) -> bool:

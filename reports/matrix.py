@@ -174,14 +174,19 @@ def _verdict_word(broken: int, errors: int, kept: int, unproved: int, judged: in
 
 
 def _clean(rows: Sequence[Row]) -> str:
-    """Return which strategies broke nothing, not even what is expected; a refusal may be what is promised."""
+    """Return which strategies broke nothing, not even what is expected; else which one recovered most often."""
     tried = [(row.strategy, [cell for cell in row.cells if cell and not cell.skipped]) for row in rows]
-    tried = [(strategy, cells) for strategy, cells in tried if cells]
-    clean = [
-        strategy for strategy, cells in tried if all(cell.good and cell.state is not State.EXPECTED for cell in cells)
-    ]
-    refused = any(cell.state is State.REFUSED for strategy, cells in tried if strategy in clean for cell in cells)
-    deed = "kept every promise" if refused else "recovered from every fault"
-    if len(clean) == len(tried) > 2:
-        return f"all {len(clean)} strategies {deed}"
-    return f"{listing(clean) or 'no strategy'} {deed}"
+    shares = {
+        strategy: (sum(cell.state is State.RECOVERED for cell in cells), len(cells))
+        for strategy, cells in tried
+        if cells
+    }
+    clean = [strategy for strategy, (recovered, faults) in shares.items() if recovered == faults]
+    if len(clean) == len(shares) > 2:
+        return f"all {len(clean)} strategies recovered from every fault"
+    if clean:
+        return f"{listing(clean)} recovered from every fault"
+    best, (recovered, faults) = max(shares.items(), key=lambda item: item[1][0] / item[1][1])
+    if not recovered:
+        return "no strategy recovered from any fault"
+    return f"{best} recovered most often, from {recovered} of {plural(faults, 'fault')}; no strategy from every fault"

@@ -46,6 +46,11 @@ def _matrix_table(matrix: Matrix, width: int) -> list[str]:
         for number_, row in enumerate(matrix.rows):
             lines.append(_row(_cut(row.strategy), label, [bodies[i][number_].ljust(widths[i]) for i in block]))
         lines.append("")
+    if any(cell.state is State.EXPECTED for cell in matrix.cells):
+        lines += [
+            *_wrapped("k/n: runs that recovered; in small letters what the scenario expects to be lost", width),
+            "",
+        ]
     return lines
 
 

@@ -39,7 +39,7 @@ class ExpectedFailure:
     """Promises that a strategy is known to break under a fault, and why.
 
     Every check in *breaks* must fail in at least one run of the cell, else the cell fails as unexpectedly kept;
-    those in *may_break* are allowed to. *strategy* is a label or a bare name; *fault* likewise, "" for all.
+    those in *may_break* are allowed to. *strategy* is a label or a bare name; *fault* a label or a kind, "" for all.
     """
 
     strategy: str
@@ -80,9 +80,19 @@ class Scenario:
     seed: int | None = None
 
     def expectation(self, strategy: StrategySpec, fault: FaultSpec) -> tuple[ExpectedFailure, ...]:
-        """Return the expected failures that speak of the cell *strategy* x *fault*."""
+        """Return the expected failures that speak of the cell *strategy* x *fault*.
+
+        A name that is the label of one strategy or fault means just that one; else all of that name or kind.
+        """
+        strategies = {each.label for each in self.strategies}
+        faults = {each.label for each in self.faults}
         return tuple(
             expected
             for expected in self.expected
-            if expected.strategy in (strategy.label, strategy.name) and expected.fault in ("", fault.label, fault.kind)
+            if _means(expected.strategy, strategy.label, strategy.name, strategies)
+            and (not expected.fault or _means(expected.fault, fault.label, fault.kind, faults))
         )
+
+
+def _means(said: str, label: str, name: str, labels: set[str]) -> bool:
+    return said == label if said in labels else said == name

@@ -252,8 +252,10 @@ def fill(sample: Sample) -> None:
     )
     why = f"a flipped byte was applied without a word, {HOSTILE}"
     sample.simple("damage", "delta:every=5", "corrupt_delta", (lost,) * 3, broken("corruption"), passed=False, why=why)
+    noticed = {**broken("finishes"), "expected": ("finishes",)}
+    why = "it noticed the damage"
     sample.simple(
-        "damage", "full_snapshot", "corrupt_delta", (CellVerdict.REFUSED,) * 3, {}, why="it noticed the damage"
+        "damage", "full_snapshot", "corrupt_delta", (CellVerdict.REFUSED,) * 3, noticed, expected=True, why=why
     )
     sample.cell("oom", "cow", "oom_kill", (), skipped=NO_CGROUP)
     sample.cell("evict", "cow", "evict", (), skipped=NO_CGROUP)

@@ -17,7 +17,7 @@ def test_the_table_says_each_cell_in_words(campaign: Campaign) -> None:
     lines = terminal.render(campaign, None, 120)
     assert lines[0].split() == ["crash", "again"]
     assert lines[1].split() == ["oom_kill", "evict", "rate_limit", "kill", "corrupt_delta", "kill"]
-    assert lines[3].split() == ["chat_history", "xfail", "0/3", "LOST", "1/3", "ok", "3/3", "XPASS", "3/3", "-", "-"]
+    assert lines[3].split() == ["chat_history", "files", "0/3", "FILES", "1/3", "ok", "3/3", "XPASS", "3/3", "-", "-"]
     assert lines[5].split()[:5] == ["cow", "skip", "skip", "NOT", "EXERCISED"]
 
 
@@ -34,7 +34,7 @@ def test_the_lines_that_people_and_scripts_look_for(campaign: Campaign) -> None:
 
 def test_every_bad_cell_is_explained_and_replayed(campaign: Campaign) -> None:
     lines = terminal.render(campaign, None, 200)
-    at = next(number for number, line in enumerate(lines) if line.startswith("LOST chat_history × evict: after"))
+    at = next(number for number, line in enumerate(lines) if line.startswith("FILES chat_history × evict: after"))
     assert lines[at + 1].startswith("    replay: pytest --chaos evict.chaos.yaml --chaos-strategy chat_history")
     assert sum(line.startswith("    replay: ") for line in lines) == 10
 
