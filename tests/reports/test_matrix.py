@@ -86,7 +86,7 @@ def test_the_headline_counts_what_broke_and_names_it(campaign: Campaign) -> None
     headline = matrix.of(campaign).headline
     assert headline.word == "5 broken promises"
     assert headline.sentence.startswith(
-        "full_snapshot recovered most often, from 3 of 4 faults; no strategy from every fault; chat_history × evict, "
+        "full_snapshot recovered most often, from 5 of 6 faults; no strategy from every fault; chat_history × evict, "
     )
     assert "cow × rate_limit" in headline.rest
     assert "2 losses were expected" in headline.rest
