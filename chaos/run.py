@@ -108,8 +108,7 @@ class _Run:
         self.injected = 0
         self.written = 0
         self.deadline = time.monotonic() + setup.limits.deadline_seconds
-        ports = tuple((name, _free_port()) for name, _ in setup.watch.ports)
-        self.watch = replace(setup.watch, ports=ports)
+        self.watch = with_ports(setup.watch)
 
     def supervise(self) -> None:
         """Start, watch, restart; then measure what is left."""
@@ -135,7 +134,7 @@ class _Run:
         """Start the agent once and return its exit status; all that it announced has been answered or cut off."""
         launch = self.setup.target.launch(self.setup.strategy, self.setup.seed, self.sandbox.zones.root)
         self.written = 0
-        env = {**self._env(launch), GATE: self.gate.address}
+        env = {**agent_environment(self.sandbox.zones.root, launch, self.world, self.watch), GATE: self.gate.address}
         pid = self.sandbox.start(launch.command, env)
         self.journal.add(Started, pid=pid, hostname=self.sandbox.hostname, thread_id=THREAD_ID)
         status = self._watch()
@@ -202,21 +201,6 @@ class _Run:
                 return True
         return self.sandbox.wait(0.0) is not None
 
-    def _env(self, launch: Launch) -> dict[str, str]:
-        """Return the whole environment: nothing of the harness's own leaks in but the search path and the language."""
-        root = self.sandbox.zones.root
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
-        return {
-            **kept,
-            "HOME": str(root / "tmp"),
-            "THREAD_ID": THREAD_ID,
-            # An agent that lost its repository must not find the one that the campaign runs in.
-            "GIT_CEILING_DIRECTORIES": str(root),
-            **zone_env(root, self.watch.ports),
-            **self.world.env(),
-            **launch.env,
-        }
-
     def _measure(self) -> None:
         zones = self.sandbox.zones
         if self.setup.strategy.durable:
@@ -228,9 +212,8 @@ class _Run:
         """Have a new process read the store: what it prints is the state that a resume would see."""
         launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, zones.root)
         try:
-            done = subprocess.run(
-                launch.command, env=self._env(launch), capture_output=True, timeout=RELOAD_SECONDS, check=False
-            )
+            env = agent_environment(zones.root, launch, self.world, self.watch)
+            done = subprocess.run(launch.command, env=env, capture_output=True, timeout=RELOAD_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             return NULL, f"reading the store took more than {RELOAD_SECONDS:g} s"
         if done.returncode:
@@ -244,12 +227,32 @@ class _Run:
         return msgspec.Raw(done.stdout.strip()), ""
 
 
+def agent_environment(root: Path, launch: Launch, world: World, watch: Watch) -> dict[str, str]:
+    """Return the whole environment of an agent: nothing of ours leaks in but the search path and the language."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+    return {
+        **kept,
+        "HOME": str(root / "tmp"),
+        "THREAD_ID": THREAD_ID,
+        # An agent that lost its repository must not find the one that the campaign runs in.
+        "GIT_CEILING_DIRECTORIES": str(root),
+        **zone_env(root, watch.ports),
+        **world.env(),
+        **launch.env,
+    }
+
+
 def sweep() -> None:
     """Remove the sandbox folders of harnesses that are dead: killed, they could not do it themselves."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}-*-*"):
         pid = folder.name.split("-")[1]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def with_ports(watch: Watch) -> Watch:
+    """Return *watch* with a free TCP port for each of its names; all incarnations of a run share them."""
+    return replace(watch, ports=tuple((name, _free_port()) for name, _ in watch.ports))
 
 
 def _free_port() -> int:

@@ -76,7 +76,7 @@ class CorruptDelta:
             store.duplicate(durable, delta)
         elif self.how == "truncate":
             store.write(durable, delta, data[: len(data) // 2])
-        else:
+        elif data:  # an empty record has no bit to flip: nothing changes, and the fault misses
             place, bit = rng.randrange(len(data)), rng.randrange(8)
             flipped = data[place] ^ (1 << bit)
             store.write(durable, delta, data[:place] + bytes([flipped]) + data[place + 1 :])

@@ -29,6 +29,8 @@ class LanggraphSqlite:
         if not (durable / DATABASE).exists():
             return ()
         with _opened(durable) as database:
+            if not _has_tables(database):
+                return ()
             rows = database.execute(
                 "SELECT rowid, length(value) FROM writes WHERE channel = ? ORDER BY checkpoint_id, task_id, idx",
                 (CHANNEL,),
@@ -71,6 +73,11 @@ def _opened(durable: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     finally:
         connection.close()
+
+
+def _has_tables(database: sqlite3.Connection) -> bool:
+    """Tell whether the saver came to make its tables; of an agent killed before that only the file is left."""
+    return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'writes'").fetchone())
 
 
 def _updates_since_snapshot(database: sqlite3.Connection) -> int:
