@@ -41,7 +41,7 @@ def _messages(run: Record, reference: Record, terms: Terms) -> str:
     if not firsts:
         return NOT_JUDGED
     right = {event.turn: event.prompt for event in reference.events if isinstance(event, Asked) and event.status == 200}
-    lost = measure.rpo_steps(run)
+    lost = max(measure.lost_by_crash(run), default=0)
     if terms.max_lost_steps is not None and lost > terms.max_lost_steps:
         return REFUTED
     return KEPT if all(right.get(event.turn) == event.prompt for event in firsts.values()) else REFUTED

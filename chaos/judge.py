@@ -58,7 +58,7 @@ def run_verdict(verdicts: Mapping[str, Verdict], run: Record, planned: int, land
     failed = {name for name, verdict in verdicts.items() if verdict.outcome is Outcome.FAIL}
     if planned > landed:
         return CellVerdict.NOT_EXERCISED
-    if "finishes" in failed or run.ended not in ("", "finished"):
+    if run.ended not in ("", "finished"):
         return CellVerdict.REFUSED if refused(run) else CellVerdict.STUCK
     if failed - {"recovery"}:
         return CellVerdict.DIVERGED

@@ -23,7 +23,12 @@ def steps(run: Record) -> int:
 
 def rpo_steps(run: Record) -> int:
     """Return the steps that were acted before a crash and had to be done again, summed over all crashes."""
-    return sum(_lost(run, crash.attempt) for crash in run.crashes)
+    return sum(lost_by_crash(run))
+
+
+def lost_by_crash(run: Record) -> tuple[int, ...]:
+    """Return for each crash the steps that were acted before it and had to be done again."""
+    return tuple(_lost(run, crash.attempt) for crash in run.crashes)
 
 
 def rto(run: Record) -> RecoveryTime | None:

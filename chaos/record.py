@@ -96,6 +96,11 @@ class Record:
         """What was done to stored bytes."""
         return self._all(StoreDamaged)
 
+    @property
+    def came_to_end(self) -> bool:
+        """Whether the last incarnation announced that all its work is done; an exit status alone is its word."""
+        return any(self._at_end(point) for point in self.points)
+
     @cached_property
     def completed(self) -> frozenset[int]:
         """The attempts that came to the end of all work."""

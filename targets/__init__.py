@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from chaos.sandbox import Watch
-from chaos.world import Brain
+if TYPE_CHECKING:  # an incarnation of the agent imports this module too, and needs nothing of the harness
+    from chaos.sandbox import Watch
+    from chaos.world import Brain
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,12 @@ class Strategy(Protocol):
     *durable* tells whether a new process can read the state back.
     """
 
-    claims: frozenset[str]
-    store: str
-    durable: bool
+    @property
+    def claims(self) -> frozenset[str]: ...
+    @property
+    def store(self) -> str: ...
+    @property
+    def durable(self) -> bool: ...
 
 
 class Target(Protocol):

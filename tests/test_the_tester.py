@@ -102,15 +102,15 @@ PLANTINGS = (
     Planting(
         "exits_zero",
         f"kill@{COMMIT}/before_think+rate_limit@recovery/after_load",
-        "state",
-        "the model was never asked for turn",
-        breaks=frozenset({"effects"}),
+        "finishes",
+        "exited with status 0 and was not done",
+        breaks=frozenset({"effects", "state"}),
     ),
     Planting(
         "stale_snapshot",
         f"kill@{PAYMENT}/before_act",
         "recovery",
-        "2 steps lost; allowed: 1",
+        "2 steps lost by a crash; allowed: 1",
         verdict=CellVerdict.RECOVERED_WITH_LOSS,
     ),
     Planting(
@@ -176,9 +176,8 @@ def told(run: RunResult) -> str:
 ids = [planting.bug for planting in PLANTINGS]
 
 
-def test_every_planted_bug_is_in_the_table() -> None:
+def test_every_bug_is_in_the_table_and_every_check_catches_one() -> None:
     assert sorted(ids) == bug_names()
-    assert len(ids) >= 10
     assert {planting.check for planting in PLANTINGS} == set(registry.names("checks"))
 
 
@@ -246,14 +245,13 @@ def test_the_correct_sibling_recovers_everywhere(lab: Lab, fault: str, plans: in
     ],
 )
 def test_the_correct_sibling_recovers_from_a_kill_during_recovery(lab: Lab, plan: str) -> None:
-    crashes = plan.count("kill@")
-    cell, run = lab.run(NONE, plan, f"expect: {{max_lost_steps: {crashes}}}\n")  # every crash may cost its step
-    assert run.attempts == crashes + 1
+    cell, run = lab.run(NONE, plan)
+    assert run.attempts == plan.count("kill@") + 1
     assert (cell.passed, run.verdict, len(run.landed)) == (True, CellVerdict.RECOVERED, run.planned), told(run)
 
 
 def test_nobody_can_send_a_key_less_mail_exactly_once(lab: Lab) -> None:
     """The line that no client can cross is drawn, for the correct sibling too: the service knows no key."""
-    cell, run = lab.run(NONE, f"kill@{MAIL}/after_act")
+    _, run = lab.run(NONE, f"kill@{MAIL}/after_act")
     assert named(run, Outcome.FAIL) == {"effects"}, told(run)
     assert run.checks["effects"].finding.startswith("email.send happened 2 times instead of once")

@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a scenario demands beyond equality with the reference; None means no limit."""
+    """What a scenario demands beyond equality with the reference; None means no limit.
+
+    Args:
+        max_lost_steps: steps that one crash may cost; the step in flight is lost wherever nothing recorded it.
+        max_tokens_asked_again: tokens of answers that were given before in the run.
+        max_recovery_seconds: from the fault until the interrupted step is reached again.
+        effects: "exactly-once", or "at-least-once" to allow duplicates.
+    """
 
     max_lost_steps: int | None = 1
     max_tokens_asked_again: int | None = None
     max_recovery_seconds: float | None = None
-    effects: str = "exactly-once"  # or "at-least-once"
+    effects: str = "exactly-once"
 
 
 class Check(Protocol):

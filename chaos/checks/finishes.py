@@ -20,9 +20,14 @@ _LOG_LINES = 20  # the end of a traceback; the journal has the rest
 
 @dataclass(frozen=True)
 class Finishes:
-    """After the last fault the agent finishes its work before the deadline, within the restarts that it has."""
+    """After the last fault the agent finishes its work before the deadline, within the restarts that it has.
+
+    Exit status 0 is not enough where the crash-free run also announced that it had come to its end.
+    """
 
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
+        if run.finished and reference.came_to_end and not run.came_to_end:
+            return fail(f"exited with status 0 and was not done; {_last_seen(run)}")
         if run.finished:
             return PASS
         if not run.ended:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recovery:
-    """Steps lost, tokens paid again and seconds until work goes on stay within the scenario's terms."""
+    """Steps lost by a crash, tokens paid again and seconds until work goes on stay within the scenario's terms."""
 
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
         if not run.finished:
@@ -29,12 +29,12 @@ class Recovery:
 
 
 def _excesses(run: Record, terms: Terms) -> Iterator[Difference]:
-    lost, again, time = measure.rpo_steps(run), measure.tokens(run).asked_again, measure.rto(run)
+    lost, again, time = max(measure.lost_by_crash(run), default=0), measure.tokens(run).asked_again, measure.rto(run)
     if terms.max_lost_steps is not None and lost > terms.max_lost_steps:
         turns = (
             f"attempt {attempt} went on at turn {turn}" for attempt, turn in run.resumed_turn.items() if attempt > 1
         )
-        yield Difference(f"{counted(lost, 'step')} lost; allowed: {terms.max_lost_steps}", tuple(turns))
+        yield Difference(f"{counted(lost, 'step')} lost by a crash; allowed: {terms.max_lost_steps}", tuple(turns))
     if terms.max_tokens_asked_again is not None and again > terms.max_tokens_asked_again:
         yield Difference(f"{again} tokens were paid for again; allowed: {terms.max_tokens_asked_again}")
     if terms.max_recovery_seconds is not None and time and time.total > terms.max_recovery_seconds:

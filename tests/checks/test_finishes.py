@@ -51,3 +51,10 @@ def test_a_run_that_was_stuck_says_where() -> None:
 
 def test_a_journal_without_an_end_is_unknown() -> None:
     assert judged(Story().start().steps(0)).outcome is Outcome.UNKNOWN
+
+
+def test_exit_status_0_is_not_the_end() -> None:
+    story = Story().start().steps(0, 2).crash().start().exit(0).stop("finished")
+    assert judged(story).finding.startswith("exited with status 0 and was not done; ")
+    never = Story().start().exit(0).stop("finished").record
+    assert Finishes().check(story.record, never, TERMS, FACTS) == PASS  # such an agent announces no end

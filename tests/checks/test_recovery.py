@@ -18,7 +18,7 @@ def test_within_the_terms() -> None:
 def test_too_many_steps_lost() -> None:
     verdict = judged(recovered(at=3, resume=0), Terms(max_lost_steps=1))
     assert verdict.outcome is Outcome.FAIL
-    assert verdict.finding == "3 steps lost; allowed: 1"
+    assert verdict.finding == "3 steps lost by a crash; allowed: 1"
     assert verdict.details == ("attempt 2 went on at turn 0",)
 
 

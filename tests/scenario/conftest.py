@@ -53,7 +53,7 @@ limits: {backoff_limit: 2, backoff: 10ms, deadline: 1m, memory: 512MiB}
 """
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _plugins() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent))
