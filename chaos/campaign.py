@@ -253,6 +253,7 @@ class Runner:
         why: str = "",
         skipped: str = "",
     ) -> CellResult:
+        shown = next((run for run in runs if run.verdict is verdict), None)
         return CellResult(
             campaign=self.campaign,
             scenario=cell.scenario.name,
@@ -263,11 +264,12 @@ class Runner:
             passed=passed,
             expected=expected,
             why=why,
+            findings={name: shown.checks[name].finding for name in shown.broke} if shown else {},
             runs=len(runs),
             planned=sum(run.planned for run in runs),
             landed=sum(len(run.landed) for run in runs),
             skipped=skipped,
-            replay=next((run.replay for run in runs if run.verdict is verdict), ""),
+            replay=shown.replay if shown else "",
         )
 
 

@@ -109,6 +109,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     passed: bool  # as the scenario wants it: recovered, or broke exactly what it expects
     expected: bool = False  # passed, and something broke
     why: str = ""  # one sentence
+    findings: dict[str, str] = {}  # what broke in the worst run: check -> finding
     runs: int = 0
     planned: int = 0
     landed: int = 0
