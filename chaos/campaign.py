@@ -7,9 +7,11 @@ reference run (twice, and they must agree) -> points -> plans -> runs -> checks 
 from __future__ import annotations
 
 import shlex
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -22,6 +24,7 @@ from chaos.plan import STEP_PHASES, Plan, Point, parse_plan
 from chaos.record import Record
 from chaos.results import CellResult, Landed, RunResult
 from chaos.run import Setup, execute, sweep
+from chaos.sandbox import Survival
 from chaos.sandbox.process import able
 from chaos.scenario import FaultSpec, Scenario, StrategySpec
 from chaos.stores import Store
@@ -56,7 +59,7 @@ class Case:
 def parse_case(text: str) -> Case:
     """Return the case that *text* prints as; raise ScenarioError with the form that is right."""
     plan, _, run = text.partition("#")
-    if run and not run.isdigit():
+    if run and not (run.isascii() and run.isdigit()):
         raise ScenarioError(f"not a case: {text!r}; write PLAN#RUN, as in 'kill@17/after_act#2'")
     return Case(parse_plan(plan), int(run or 0))
 
@@ -161,8 +164,12 @@ class Runner:
         return self._references[key]
 
     def _crash_free(self, setup: Setup, folder: Path) -> Record:
-        (folder / "journal.jsonl").unlink(missing_ok=True)
-        return execute(setup, Plan(), folder, seeds.rng(setup.seed, "reference"))
+        """Run without a fault; other workers may do the same, so the journal is put in its place when it is whole."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            record = execute(setup, Plan(), Path(own), seeds.rng(setup.seed, "reference"))
+            Path(own, "journal.jsonl").replace(folder / "journal.jsonl")
+        return record
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
         if self.case is not None:
@@ -287,10 +294,12 @@ def landings(run: Record, plan: Plan, setup: Setup) -> tuple[Landed, ...]:
     events = run.events
     starts = [number for number, event in enumerate(events) if isinstance(event, Injecting)]
     proofs = []
-    for number, begin in enumerate(starts):
-        # A process fault is judged by what came before the next fault, a burst of refusals by all that came after.
+    for number, (begin, end) in enumerate(pairwise([*starts, len(events)])):
         planned = plan.faults[number]
-        proofs.append(setup.faults[planned.fault].landed(str(planned.point), events[begin + 1 :]))
+        fault = setup.faults[planned.fault]
+        # What takes something away has done so before the next fault; a burst of refusals may go on behind it.
+        after = events[begin + 1 :] if fault.survival is Survival.NONE else events[begin + 1 : end]
+        proofs.append(fault.landed(str(planned.point), after))
     return tuple(proof for proof in proofs if proof is not None)
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 from typing import Any
 
 GATE = "CHAOS_GATE"
@@ -25,8 +24,7 @@ GATE = "CHAOS_GATE"
 
 EXIT_WITHOUT_HARNESS = 75  # EX_TEMPFAIL: a run whose harness is gone must not go on unobserved
 
-_lock = threading.Lock()  # a runtime may commit on a thread of its own
-_gate: tuple[int, socket.socket] | None = None  # (process that connected, connection): a fork connects anew
+_free: list[tuple[int, socket.socket]] = []  # (process that connected, connection) of those that do not wait
 
 
 def active() -> bool:
@@ -48,27 +46,31 @@ def point(phase: str, step: int, *, key: str | None = None, state: str | None = 
         return
     line = {"point": phase, "step": step, "key": key or f"step-{step}", "state": state, **more}
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-    with _lock:
-        gate = _connect()
-        try:
-            gate.sendall(data)
-            answer = gate.recv(64)
-        except ConnectionError:
-            answer = b""
+    gate = _connect()
+    try:
+        gate.sendall(data)
+        answer = gate.recv(64)
+    except ConnectionError:
+        answer = b""
     if not answer:
         os._exit(EXIT_WITHOUT_HARNESS)
+    _free.append((os.getpid(), gate))
 
 
 def _connect() -> socket.socket:
-    global _gate
-    if _gate is None or _gate[0] != os.getpid():
-        family, _, address = os.environ[GATE].partition(":")
-        if family == "tcp":
-            host, _, port = address.rpartition(":")
-            connection = socket.create_connection((host, int(port)))
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        else:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect("\0" + address[1:] if address.startswith("@") else address)
-        _gate = (os.getpid(), connection)
-    return _gate[1]
+    """Return a connection that nobody waits on: a thread or a signal handler may announce while another is held."""
+    try:
+        while (taken := _free.pop())[0] != os.getpid():  # a fork connects anew
+            pass
+        return taken[1]
+    except IndexError:
+        pass
+    family, _, address = os.environ[GATE].partition(":")
+    if family == "tcp":
+        host, _, port = address.rpartition(":")
+        connection = socket.create_connection((host, int(port)))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    else:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect("\0" + address[1:] if address.startswith("@") else address)
+    return connection

@@ -7,6 +7,7 @@ environment.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -39,12 +40,12 @@ from chaos.world.server import World
 THREAD_ID = "chaos-thread"
 """The same in every run: idempotency keys are derived from it, and the run must equal its reference."""
 
-FOLDER = "chaos"
-"""Sandboxes are in the system's temporary folder as `chaos-PID-...`: outside of any repository, and with the
-harness's pid in their name, so that the next campaign can remove what a killed one left."""
+FOLDER = f"chaos-{os.stat('/proc/self/ns/pid').st_ino}-"
+"""Sandboxes are in the system's temporary folder, outside of any repository, as `chaos-NAMESPACE-PID-...`: the next
+campaign can tell by the harness's pid, in the namespace where that means the same, what a killed one left."""
 
 POLL_SECONDS = 0.02  # an agent without a gate ends unnoticed for at most this long
-EXIT_SECONDS = 5.0  # an agent that closed its gate connection and does not end is alive after all
+EXIT_SECONDS = 0.05  # one of its processes closed its connection: most likely the agent ends, else it goes on
 RELOAD_SECONDS = 30.0  # a new process imports its runtime and reads the store
 
 
@@ -77,7 +78,7 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
     with ExitStack() as stack:
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
-        root = Path(tempfile.mkdtemp(prefix=f"{FOLDER}-{os.getpid()}-"))
+        root = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         world = stack.enter_context(World(setup.brain, journal))
         gate = Gate()
@@ -116,7 +117,8 @@ class _Run:
         how = "gave up"
         for attempt in range(1, limits.backoff_limit + 2):
             if attempt > 1 and limits.backoff_seconds:
-                time.sleep(limits.backoff_seconds * 2 ** (attempt - 2))
+                delay = limits.backoff_seconds * 2 ** (attempt - 2)
+                time.sleep(max(0.0, min(delay, self.deadline - time.monotonic())))
             self.journal.attempt = attempt
             status = self._incarnation()
             if status == 0:
@@ -161,7 +163,8 @@ class _Run:
         self._note(held)
         if said.point == "finished" or (said.point == "after_load" and self.journal.attempt > 1):
             self._observe(said.step, said.point)
-        if self._due(said.step, said.point):
+        # What a dead process had announced may still come in: it cannot be broken a second time.
+        if self._due(said.step, said.point) and self.sandbox.wait(0.0) is None:
             self._inject()
             if self.sandbox.wait(0.0) is not None:
                 return
@@ -191,7 +194,7 @@ class _Run:
 
     def serve_until_exit(self, timeout: float) -> bool:
         """Leave the held point unanswered and let what is announced from now on pass (see `Hold`)."""
-        end = time.monotonic() + timeout
+        end = min(time.monotonic() + timeout, self.deadline)
         while time.monotonic() < end:
             left = max(0.0, end - time.monotonic())
             if held := self.gate.next(min(POLL_SECONDS, left)):
@@ -213,7 +216,9 @@ class _Run:
         launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, zones.root)
         try:
             env = agent_environment(zones.root, launch, self.world, self.watch)
-            done = subprocess.run(launch.command, env=env, capture_output=True, timeout=RELOAD_SECONDS, check=False)
+            done = subprocess.run(
+                launch.command, cwd=zones.root, env=env, capture_output=True, timeout=RELOAD_SECONDS, check=False
+            )
         except subprocess.TimeoutExpired:
             return NULL, f"reading the store took more than {RELOAD_SECONDS:g} s"
         if done.returncode:
@@ -244,10 +249,11 @@ def agent_environment(root: Path, launch: Launch, world: World, watch: Watch) ->
 
 def sweep() -> None:
     """Remove the sandbox folders of harnesses that are dead: killed, they could not do it themselves."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}-*-*"):
-        pid = folder.name.split("-")[1]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
+        pid = folder.name.removeprefix(FOLDER).partition("-")[0]
+        with contextlib.suppress(FileNotFoundError):  # another worker was faster
+            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.lstat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def with_ports(watch: Watch) -> Watch:

@@ -72,13 +72,14 @@ class CountingBrain:
 
 @dataclass(frozen=True)
 class Toy:
-    """An agent that is `toy_agent` and then *code*."""
+    """An agent that is `toy_agent` and then *code*; *reads* is how another process reads its store."""
 
     code: str = "work()"
     steps: int = STEPS
+    reads: str = "import json; print(json.dumps({'answers': load()}))"
 
     def strategy(self, name: str, options: Mapping[str, object]) -> Strategy:
-        return {"keeps": Keeps, "forgets": Forgets}[name]()
+        return Keeps() if name == "keeps" else Forgets()
 
     def prepare(self, assets: Path, seed: int) -> None:
         pass
@@ -87,7 +88,7 @@ class Toy:
         return self._launch(strategy, self.code)
 
     def reload(self, strategy: Strategy, seed: int, root: Path) -> Launch:
-        return self._launch(strategy, "import json; print(json.dumps({'answers': load()}))")
+        return self._launch(strategy, self.reads)
 
     def brain(self, seed: int) -> CountingBrain:
         return CountingBrain()
@@ -156,7 +157,10 @@ def setup(target: Toy, faults: Mapping[str, Fault] | None = None, strategy: Stra
 def run(folder: Path, code: str = "work()", plan: str = "no fault", faults: Mapping[str, Fault] | None = None, *,
         steps: int = STEPS, seed: int = SEED, **more: Any) -> Ran:  # fmt: skip
     """Run the toy with *code* once under *plan*; *faults* maps its labels, *more* goes to `setup`."""
-    made = setup(Toy(code, steps), faults, **more)
+    return execute_plan(folder, setup(Toy(code, steps), faults, **more), plan, seed)
+
+
+def execute_plan(folder: Path, made: Setup, plan: str, seed: int = SEED) -> Ran:
     record = execute(made, parse_plan(plan), folder, random.Random(seed))
     return Ran(record, made, plan, folder / "journal.jsonl")
 

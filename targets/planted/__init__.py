@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from chaos.errors import ScenarioError, UnknownName, did_you_mean
 from chaos.targets import Facts, Launch, Strategy
@@ -84,7 +84,7 @@ class Planted:
             raise UnknownName(f"the target 'planted' has no strategy {name!r}; {did_you_mean(name, [STRATEGY])}")
         if options:
             raise ScenarioError("\n".join(f"{name} has no option {option!r}; it has none" for option in options))
-        return cast(Strategy, Loop())  # its attributes belong to the class: they are no options
+        return Loop()
 
     def prepare(self, assets: Path, seed: int) -> None:
         """Build the wheel that the agent installs."""

@@ -73,6 +73,15 @@ def test_what_the_agent_announces_while_it_ends_may_pass(tmp_path: Path) -> None
 
 
 @needs_hostname
+def test_a_handler_may_announce_a_point_itself(tmp_path: Path) -> None:
+    """It interrupts the announcement that is held, in the same thread."""
+    code = "signal.signal(signal.SIGTERM, lambda *_: (point('during_commit', 77), sys.exit(143)))\nwork()"
+    ran = toy.run(tmp_path, code, AT, {"evict": Evict(grace=2.0)})
+    assert ran.statuses == [143, 0]
+    assert 77 in ran.reached("during_commit", attempt=1)
+
+
+@needs_hostname
 def test_a_point_never_reached_proves_nothing(tmp_path: Path) -> None:
     run, cell = toy.replay(tmp_path, Evict(), "evict@9/after_act")
     assert run.landed == ()

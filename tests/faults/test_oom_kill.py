@@ -58,9 +58,7 @@ def test_a_limit_that_is_too_high_misses(tmp_path: Path) -> None:
 
 
 def clamped(before: int, after: int) -> MemoryClamped:
-    return MemoryClamped(
-        at=1.0, attempt=1, limit_bytes=1, usage_bytes=2, oom_kill_before=before, oom_kill_after=after
-    )
+    return MemoryClamped(at=1.0, attempt=1, limit_bytes=1, usage_bytes=2, oom_kill_before=before, oom_kill_after=after)
 
 
 def exited(status: int) -> Exited:

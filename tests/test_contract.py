@@ -1,0 +1,179 @@
+"""Every plug-in of every kind keeps its kind's contract; a new file is under test from its first day."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos import registry
+from chaos.checks import Check
+from chaos.errors import UnknownName
+from chaos.explorers import Explorer
+from chaos.faults import Fault
+from chaos.sandbox import Able, Survival
+from chaos.stores import Store
+from chaos.targets import Strategy, Target
+
+PROTOCOLS: dict[str, type] = {
+    "faults": Fault, "checks": Check, "explorers": Explorer, "stores": Store, "targets": Target,
+    "strategies": Strategy,
+}  # fmt: skip
+OURS = {
+    "faults": {"kill", "oom_kill", "evict", "rate_limit", "corrupt_delta"},
+    "checks": {"state", "files", "processes", "environment", "effects", "goal", "budget", "finishes", "corruption"},
+    "explorers": {"every", "sampled", "fixed", "recovery", "replay", "combine"},
+    "stores": {"jsonl", "langgraph_sqlite"},
+    "targets": {"reference", "planted"},
+    "strategies": {"restart", "in_memory", "chat_history", "full_snapshot", "delta", "cow"},
+}
+"""What there is at least. The tests below go over what there is."""
+
+PLUGINS = [(kind, name) for kind in registry.FOLDERS for name in registry.names(kind)]
+every_plugin = pytest.mark.parametrize(("kind", "name"), PLUGINS, ids=[f"{kind}-{name}" for kind, name in PLUGINS])
+
+
+def members(protocol: type) -> set[str]:
+    """Return the names that *protocol* asks for."""
+    names = {name for name in vars(protocol) if not name.startswith("_")}
+    return names | set(protocol.__annotations__)
+
+
+def test_every_kind_is_here() -> None:
+    assert PROTOCOLS.keys() == registry.FOLDERS.keys() == OURS.keys()
+
+
+@pytest.mark.parametrize("kind", registry.FOLDERS)
+def test_names_lists_the_plug_ins_and_no_helpers(kind: str) -> None:
+    names = registry.names(kind)
+    assert names == sorted(names)
+    assert set(names) >= OURS[kind]
+    assert not [name for name in names if name.startswith("_")]
+
+
+@every_plugin
+def test_the_class_has_the_name_of_its_file(kind: str, name: str) -> None:
+    cls = registry.load(kind, name)
+    assert cls.__name__ == "".join(word.title() for word in name.split("_"))
+    assert cls.__module__ == f"{registry.FOLDERS[kind]}.{name}"
+
+
+@every_plugin
+def test_a_plug_in_is_a_frozen_dataclass_with_a_docstring(kind: str, name: str) -> None:
+    cls = registry.load(kind, name)
+    assert dataclasses.is_dataclass(cls)
+    assert cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    doc = vars(cls)["__doc__"] or ""
+    assert doc and not doc.startswith(f"{cls.__name__}("), "the docstring must not be the one that dataclass makes"
+    assert inspect.getdoc(inspect.getmodule(cls)), "the module says what it is about"
+
+
+@every_plugin
+def test_it_can_be_made_without_arguments_and_is_a_value(kind: str, name: str) -> None:
+    cls = registry.load(kind, name)
+    one, other = cls(), cls()
+    assert one == other
+    assert hash(one) == hash(other)
+    assert copy.deepcopy(one) == one
+    assert eval(repr(one), vars(inspect.getmodule(cls))) == one  # seeds and folders are derived from the repr
+    for field in dataclasses.fields(cls):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(one, field.name, None)
+
+
+@every_plugin
+def test_it_has_all_that_its_kind_asks_for(kind: str, name: str) -> None:
+    made = registry.load(kind, name)()
+    protocol = PROTOCOLS[kind]
+    assert [each for each in members(protocol) if not hasattr(made, each)] == []
+    for each, wanted in vars(protocol).items():
+        if inspect.isfunction(wanted) and not each.startswith("_"):
+            wants, has = (list(inspect.signature(one).parameters) for one in (wanted, getattr(type(made), each)))
+            assert has[: len(wants)] == wants, f"{each} takes {has}, the protocol says {wants}"
+
+
+@pytest.mark.parametrize("name", registry.names("faults"))
+def test_a_fault_says_what_it_takes_away_and_when_it_makes_no_sense(name: str) -> None:
+    fault = registry.load("faults", name)()
+    assert fault.survival in Survival
+    assert fault.missing(Able()) == ""
+    assert isinstance(fault.unsuited(None), str)
+    assert fault.unsuited(registry.load("stores", "jsonl")()) == ""
+    assert fault.landed("1/after_act", []) is None, "nothing is no evidence"
+
+
+@pytest.mark.parametrize("name", registry.names("strategies"))
+def test_a_strategy_s_claims_and_store_exist(name: str) -> None:
+    strategy = registry.load("strategies", name)()
+    assert strategy.claims <= {"messages", "files", "processes", "environment"}
+    assert strategy.store in {"", *registry.names("stores")}
+    assert strategy.durable or not strategy.claims, "what is not durable restores nothing"
+    assert strategy.load(Path("/nonexistent")) is None
+
+
+@every_plugin
+def test_it_has_a_test_of_its_own(kind: str, name: str) -> None:
+    """Adding one thing is one new file and its test."""
+    tests = Path(__file__).parent
+    shared = {
+        "explorers": tests / "explorers/test_explorers.py", "strategies": tests / "targets/test_strategies.py",
+        "targets": tests / "test_acceptance.py",
+    }  # fmt: skip
+    assert (tests / kind / f"test_{name}.py").exists() or shared[kind].exists()
+
+
+@pytest.mark.parametrize("kind", registry.FOLDERS)
+def test_an_unknown_name_is_answered_with_a_near_one(kind: str) -> None:
+    known = registry.names(kind)[0]
+    with pytest.raises(UnknownName, match=f"did you mean '{known}'"):
+        registry.load(kind, f"{known}x")
+
+
+def imports(path: Path) -> set[str]:
+    """Return the modules that *path* imports anywhere but under TYPE_CHECKING."""
+    found = set[str]()
+    todo: list[ast.AST] = [ast.parse(path.read_text())]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        todo += ast.iter_child_nodes(node)
+    return found
+
+
+def modules(*parts: str) -> list[Path]:
+    core = Path(registry.__file__).parent
+    return sorted(path for part in parts for path in (core / part).rglob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("below", "never"),
+    [
+        (("checks",), ("run", "campaign", "sandbox", "world", "faults", "plugins", "reports")),
+        (("reports",), ("run", "campaign", "sandbox", "world", "plugins")),
+        (
+            ("faults", "explorers", "stores", "sandbox", "world", "scenario", "targets"),
+            ("campaign", "plugins", "reports"),
+        ),
+    ],
+    ids=["checks touch nothing", "reports render what is on disk", "dependencies point downwards"],
+)
+def test_the_four_stages_never_call_back(below: tuple[str, ...], never: tuple[str, ...]) -> None:
+    banned = tuple(f"chaos.{name}" for name in never)
+    for path in modules(*below):
+        wrong = [name for name in imports(path) if any(name == ban or name.startswith(f"{ban}.") for ban in banned)]
+        assert wrong == [], f"{path.name} imports {wrong}"
+
+
+def test_the_harness_reads_no_name_as_another_s() -> None:
+    loaded: list[Any] = [registry.load(kind, name) for kind, name in PLUGINS]
+    assert len(set(loaded)) == len(loaded)
