@@ -7,7 +7,6 @@ reference run (twice, and they must agree) -> points -> plans -> runs -> checks 
 from __future__ import annotations
 
 import shlex
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +18,10 @@ import msgspec
 from chaos import claims, judge, measure, registry, results, seeds
 from chaos.errors import HarnessError, ScenarioError
 from chaos.explorers.combine import combine
-from chaos.journal import Injecting, Reached
-from chaos.plan import STEP_PHASES, Plan, Point, parse_plan
+from chaos.journal import Injecting
+from chaos.plan import Plan, parse_plan
 from chaos.record import Record
+from chaos.reference import Reference, References
 from chaos.results import CellResult, Landed, RunResult
 from chaos.run import Setup, execute, sweep
 from chaos.sandbox import Survival
@@ -64,21 +64,6 @@ def parse_case(text: str) -> Case:
     return Case(parse_plan(plan), int(run or 0))
 
 
-@dataclass(frozen=True)
-class Reference:
-    """The crash-free run of a strategy, and what makes it unfit to compare with ("" if nothing)."""
-
-    record: Record
-    journal: str  # relative to the results folder
-    unfit: str
-
-    @property
-    def points(self) -> tuple[Point, ...]:
-        """Every step and phase that the run reached, once, in order."""
-        reached = (event for event in self.record.events if isinstance(event, Reached))
-        return tuple(dict.fromkeys(Point(e.step, e.phase) for e in reached if e.phase in STEP_PHASES))
-
-
 class Runner:
     """Runs cells and appends what they give to the results in *folder*; journals go to *folder*/runs.
 
@@ -94,7 +79,7 @@ class Runner:
         self, folder: Path, campaign: str, seed: int, runs: int | None = None, case: Case | None = None
     ) -> None:
         self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
-        self._references: dict[object, Reference] = {}
+        self._references = References(folder)
         sweep()
 
     def run_cell(self, cell: Cell) -> CellResult:
@@ -116,9 +101,10 @@ class Runner:
         return None
 
     def _run_cell(self, cell: Cell) -> CellResult:
+        scenario = cell.scenario
         try:
             setup = self._setup(cell)
-            reference = self._reference(cell, setup)
+            reference = self._references.of(cell.strategy.label, setup, scenario.checks, scenario.terms)
             if reference.unfit:
                 return self._cell_result(cell, (), CellVerdict.UNKNOWN, passed=False, why=reference.unfit)
             cases = self._cases(cell, reference)
@@ -128,7 +114,7 @@ class Runner:
         if not runs:
             why = f"the reference run reached no point where {cell.fault.label!r} should hit"
             return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=False, why=why)
-        expectation = cell.scenario.expectation(cell.strategy, cell.fault)
+        expectation = scenario.expectation(cell.strategy, cell.fault)
         judged = judge.cell_verdict(runs, expectation, strict=self.case is None)
         return self._cell_result(
             cell, runs, worst(run.verdict for run in runs), judged.passed, judged.expected, judged.why
@@ -148,28 +134,6 @@ class Runner:
             faults={spec.label: spec.fault for spec in _chain(cell.fault)},
             store=store_of(cell.strategy),
         )
-
-    def _reference(self, cell: Cell, setup: Setup) -> Reference:
-        """Return the crash-free run; all cells of one target, strategy and limits share it.
-
-        It runs twice: what differs between two equal runs cannot be blamed on a fault.
-        """
-        key = (setup.target, setup.strategy, setup.seed, setup.watch, setup.limits)
-        if key not in self._references:
-            name = f"reference/{cell.strategy.label}-{seeds.derive(0, *key):08x}"
-            folders = [self.folder / "runs" / name / str(turn) for turn in range(2)]
-            first, second = (self._crash_free(setup, folder) for folder in folders)
-            unfit = _unfit(cell, setup, first, second)
-            self._references[key] = Reference(first, f"runs/{name}/0/journal.jsonl", unfit)
-        return self._references[key]
-
-    def _crash_free(self, setup: Setup, folder: Path) -> Record:
-        """Run without a fault; other workers may do the same, so the journal is put in its place when it is whole."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            record = execute(setup, Plan(), Path(own), seeds.rng(setup.seed, "reference"))
-            Path(own, "journal.jsonl").replace(folder / "journal.jsonl")
-        return record
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
         if self.case is not None:
@@ -301,18 +265,6 @@ def landings(run: Record, plan: Plan, setup: Setup) -> tuple[Landed, ...]:
         after = events[begin + 1 :] if fault.survival is Survival.NONE else events[begin + 1 : end]
         proofs.append(fault.landed(str(planned.point), after))
     return tuple(proof for proof in proofs if proof is not None)
-
-
-def _unfit(cell: Cell, setup: Setup, first: Record, second: Record) -> str:
-    """Return why the reference runs are no measure: one broke a check by itself, or the two differ."""
-    facts = cell.scenario.target.facts(setup.seed)
-    alone = judge.judge(first, first, cell.scenario.checks, cell.scenario.terms, facts)
-    for name, verdict in alone.items():
-        if verdict.outcome is not Outcome.PASS:
-            return f"the crash-free run breaks {name} by itself: {verdict.finding}"
-    if differ := judge.disagreements(first, second):
-        return f"two crash-free runs differ ({'; '.join(differ)}); declare what may differ in expect.volatile"
-    return ""
 
 
 def _chain(spec: FaultSpec) -> tuple[FaultSpec, ...]:

@@ -12,8 +12,6 @@ from chaos.verdict import Outcome, Verdict
 
 KEPT, REFUTED, NOT_JUDGED = "kept", "refuted", "not judged"
 
-_CHECKS = {"files": "files", "processes": "processes", "environment": "environment"}
-
 
 def judge_claims(
     claims: frozenset[str], run: Record, reference: Record, verdicts: Mapping[str, Verdict], terms: Terms
@@ -29,7 +27,7 @@ def judge_claims(
         if claim == "messages":
             judged[claim] = _messages(run, reference, terms)
         else:
-            verdict = verdicts.get(_CHECKS[claim])
+            verdict = verdicts.get(claim)
             outcome = verdict.outcome if verdict else Outcome.UNKNOWN
             judged[claim] = {Outcome.PASS: KEPT, Outcome.FAIL: REFUTED}.get(outcome, NOT_JUDGED)
     return judged
