@@ -70,7 +70,7 @@ class Runner:
     Args:
         folder: the results folder.
         campaign: identifier of the campaign.
-        seed: base seed; every other seed is derived from it.
+        seed: base seed of every scenario that has none itself; all other seeds are derived from it.
         runs: how many runs a cell has, instead of what its scenario says.
         case: the one run to replay, instead of what the scenario says.
     """
@@ -120,9 +120,13 @@ class Runner:
             cell, runs, worst(run.verdict for run in runs), judged.passed, judged.expected, judged.why
         )
 
+    def _seed(self, cell: Cell) -> int:
+        """Return the base seed of *cell*: its scenario may have one of its own."""
+        return self.seed if cell.scenario.seed is None else cell.scenario.seed
+
     def _setup(self, cell: Cell) -> Setup:
         scenario = cell.scenario
-        seed = seeds.derive(self.seed, "workload", scenario.target)
+        seed = seeds.derive(self._seed(cell), "workload", scenario.target)
         watch = scenario.target.watch()
         return Setup(
             target=scenario.target,
@@ -142,13 +146,13 @@ class Runner:
                 raise HarnessError(f"the case names {', '.join(sorted(unknown))}; this cell has {', '.join(known)}")
             return [self.case]
         # Without the strategy's name: all strategies are broken at the same places, so that they can be compared.
-        rng = seeds.rng(self.seed, cell.scenario.name, cell.fault.label, "plans")
+        rng = seeds.rng(self._seed(cell), cell.scenario.name, cell.fault.label, "plans")
         plans = combine(cell.fault, reference.points, self.runs or cell.scenario.runs, rng)
         return [Case(plan, run) for run, plan in enumerate(plans)]
 
     def _run(self, cell: Cell, setup: Setup, reference: Reference, case: Case) -> RunResult:
         parts = (cell.scenario.name, cell.strategy.label, cell.fault.label, case.run)
-        run_seed = seeds.derive(self.seed, *parts)
+        run_seed = seeds.derive(self._seed(cell), *parts)
         folder = Path("runs", *map(str, parts))
         (self.folder / folder / "journal.jsonl").unlink(missing_ok=True)
         began = time.monotonic()
@@ -156,6 +160,8 @@ class Runner:
             record = execute(setup, case.plan, self.folder / folder, seeds.rng(run_seed, "faults"))
             result = self._judged(cell, setup, reference, case, record)
         except HarnessError as error:
+            if _interrupted(error):
+                raise KeyboardInterrupt from error
             result = msgspec.structs.replace(
                 self._blank(cell, case), verdict=CellVerdict.HARNESS_ERROR, error=str(error)
             )
@@ -210,7 +216,7 @@ class Runner:
 
     def replay_command(self, cell: Cell, case: Case) -> str:
         """Return the command that runs exactly *case* of *cell* again."""
-        words = ["pytest", "--chaos", _shown(cell.scenario.path), "--chaos-seed", str(self.seed)]
+        words = ["pytest", "--chaos", _shown(cell.scenario.path), "--chaos-seed", str(self._seed(cell))]
         words += ["--chaos-strategy", cell.strategy.label, "--chaos-fault", cell.fault.label]
         return shlex.join([*words, "--chaos-case", str(case)])
 
@@ -265,6 +271,13 @@ def landings(run: Record, plan: Plan, setup: Setup) -> tuple[Landed, ...]:
         after = events[begin + 1 :] if fault.survival is Survival.NONE else events[begin + 1 : end]
         proofs.append(fault.landed(str(planned.point), after))
     return tuple(proof for proof in proofs if proof is not None)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Tell whether *error* was raised while an interrupt was being dealt with: a failing clean-up must not hide it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _chain(spec: FaultSpec) -> tuple[FaultSpec, ...]:

@@ -10,6 +10,7 @@ The format is version 1. Readers ignore fields that they do not know; a field is
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +26,7 @@ VERSION = 1
 RUNS = "results.jsonl"
 CELLS = "cells.jsonl"
 CAMPAIGN = "campaign.json"
+JOURNALS = "runs"
 
 
 class Landed(msgspec.Struct, frozen=True):
@@ -149,8 +151,10 @@ def append(folder: Path, result: RunResult | CellResult) -> None:
 
 
 def write_info(folder: Path, info: CampaignInfo) -> None:
-    """Begin the campaign of *info* in *folder*: earlier results there are removed."""
+    """Begin the campaign of *info* in *folder*: earlier results and journals there are removed."""
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / CAMPAIGN).exists():  # else a folder of that name is somebody else's
+        shutil.rmtree(folder / JOURNALS, ignore_errors=True)
     for name in (RUNS, CELLS):
         (folder / name).unlink(missing_ok=True)
     (folder / CAMPAIGN).write_bytes(msgspec.json.format(msgspec.json.encode(info)) + b"\n")

@@ -14,13 +14,17 @@ from chaos.results import CampaignInfo
 _DISTRIBUTIONS = ("pytest-chaos", "pytest", "langgraph", "langgraph-checkpoint-sqlite", "faker", "hypothesis")
 
 
-def campaign_info(seed: int, arguments: Sequence[str]) -> CampaignInfo:
-    """Return the description of a campaign that begins now, started as `pytest` with *arguments*."""
-    now = datetime.now(UTC)
+def campaign_name() -> str:
+    """Return the name of a campaign that begins now in this process: campaigns sort by it as they were made."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
+
+
+def campaign_info(campaign: str, seed: int, arguments: Sequence[str]) -> CampaignInfo:
+    """Return the description of the *campaign* that begins now, started as `pytest` with *arguments*."""
     return CampaignInfo(
-        campaign=f"{now:%Y%m%d-%H%M%S}-{os.getpid()}",
+        campaign=campaign,
         seed=seed,
-        began=now.isoformat(timespec="seconds"),
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
         command=shlex.join(["pytest", *map(str, arguments)]),
         versions={**{name: _version(name) for name in _DISTRIBUTIONS}, "Python": platform.python_version()},
         machine={**capabilities(), "kernel": platform.release()},

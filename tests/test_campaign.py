@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from chaos import campaign, journal, results, run
 from chaos.campaign import Case, Runner, landings, parse_case
-from chaos.errors import ScenarioError
+from chaos.errors import HarnessError, ScenarioError
 from chaos.explorers.every import Every
 from chaos.explorers.fixed import Fixed
 from chaos.explorers.recovery import Recovery
@@ -149,6 +149,28 @@ def test_two_workers_do_not_mix_their_reference_journals(tmp_path: Path, monkeyp
 
 
 # -- seeds
+
+
+def test_a_scenario_s_own_seed_counts_for_its_cells(tmp_path: Path) -> None:
+    scenario = toy.scenario(toy.spec(Kill(), EVERYWHERE), runs=2)
+    for name, own, seed in (("given", None, 5), ("own", 5, toy.SEED)):
+        run_all(tmp_path / name, replace(scenario, seed=own), seed=seed)
+    given, own = toy.runs(tmp_path / "given"), toy.runs(tmp_path / "own")
+    assert [(run.plan, run.seed) for run in own] == [(run.plan, run.seed) for run in given]
+    assert all("--chaos-seed 5 " in run.replay for run in own)
+
+
+def test_an_interrupt_is_not_hidden_by_a_failing_clean_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise HarnessError("the cgroup is busy")
+
+    scenario = toy.scenario(toy.spec(Kill(), EVERYWHERE))
+    monkeypatch.setattr("chaos.campaign.execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_all(tmp_path / "out", scenario)
 
 
 def test_the_same_seed_gives_the_same_plans_and_verdicts(tmp_path: Path) -> None:

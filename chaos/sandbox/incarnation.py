@@ -18,6 +18,7 @@ from chaos.errors import HarnessError
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 START_SECONDS = 30.0  # a launcher needs 0.02 s; this long means that the machine is beyond use
+ABANDON_SECONDS = 5.0  # a launcher that lost its harness's end is gone in milliseconds
 LOG_BYTES = 64 * 1024  # kept of the output: the last lines tell why an agent died, a flood tells nothing
 LOG_LINES = 200  # of these, handed out
 READ_BYTES = 64 * 1024  # what a pipe holds
@@ -63,11 +64,20 @@ class Incarnation:
         try:
             self._begin(b"\0".join(order))
         except BaseException:
-            self._launcher.kill()
-            self._finish(None)
+            self._abandon()
             raise
         self._control.settimeout(None)
         threading.Thread(target=self._attend, name=f"sandbox-{self.pid}", daemon=True).start()
+
+    def _abandon(self) -> None:
+        """End what was begun, the launcher last: an agent orphaned by it would keep the cgroup busy as a zombie."""
+        self._control.close()  # ends an agent that was not told to begin
+        self.signal(signal.SIGKILL)  # ends one that was
+        try:
+            self._launcher.wait(ABANDON_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._launcher.kill()
+        self._finish(None)
 
     def _begin(self, order: bytes) -> None:
         try:

@@ -23,12 +23,13 @@ _T = TypeVar("_T")
 MAX_BYTES = 1 << 20  # a scenario is some kilobytes; more is another file given by mistake
 
 
-def load(path: Path, seed: int | None = None) -> Scenario:
+def load(path: Path, seed: int | None = None, default_seed: int | None = None) -> Scenario:
     """Return the scenario in the file *path*; raise ScenarioError with a block `file:line:col: …` for each problem.
 
     Args:
         path: of the file; messages show it as it is given.
         seed: to use instead of the one in the file.
+        default_seed: to use if the file has none.
     """
     text = _read(path)
     problems = Problems(path, text)
@@ -40,7 +41,8 @@ def load(path: Path, seed: int | None = None) -> Scenario:
         raise ScenarioError(f"{path}:1:1: a scenario is a mapping that begins with 'version: 1'")
     given = tree.get("seed")
     own = given if isinstance(given, int) and not isinstance(given, bool) else None
-    renderer = Renderer(str(tree.get("scenario", "")), own if seed is None else seed)
+    chosen = next((each for each in (seed, own, default_seed) if each is not None), None)
+    renderer = Renderer(str(tree.get("scenario", "")), chosen)
     rendered = renderer.document(tree, problems)
     return _Sections(path, rendered, Reader(problems)).scenario(renderer.seed)
 

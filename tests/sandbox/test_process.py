@@ -19,7 +19,7 @@ import pytest
 import chaos
 from chaos.errors import HarnessError
 from chaos.sandbox import Watch, hierarchy
-from chaos.sandbox.incarnation import LOG_BYTES, LOG_LINES
+from chaos.sandbox.incarnation import LOG_BYTES, LOG_LINES, Incarnation
 from chaos.sandbox.process import ProcessSandbox, able
 
 MB = 1 << 20
@@ -94,6 +94,30 @@ def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
     assert not box.root.exists()
     assert not marked(box.mark)
     assert not cgroups(os.getpid())
+
+
+# -- start
+
+
+@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize("late", [0.0, 0.003, 0.01])
+def test_an_interrupt_while_an_agent_starts_leaves_nothing(
+    box: Box, monkeypatch: pytest.MonkeyPatch, call: int, late: float
+) -> None:
+    """Ctrl-C comes at any time; what is half started must not keep the sandbox from being removed."""
+    hear, calls = Incarnation._hear, iter(range(1, 9))
+
+    def interrupted(self: Incarnation) -> list[str]:
+        if next(calls) == call:
+            time.sleep(late)
+            raise KeyboardInterrupt
+        return hear(self)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Incarnation, "_hear", interrupted)
+        box.start("time.sleep(60)", wait_for_ready=False)
+    box.sandbox.close()  # raises if the cgroup is still busy
+    assert not marked(box.mark)
 
 
 # -- status

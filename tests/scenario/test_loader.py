@@ -270,3 +270,15 @@ def test_a_damaged_scenario_is_read_or_refused(loads: Loads, good: str, data: st
         assert loads(text).name
     except ScenarioError as error:
         assert "s.chaos.yaml:" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "default", "chosen"), [(1, 2, 3, 1), (None, 2, 3, 2), (None, None, 3, 3), (None, None, None, None)]
+)
+def test_which_seed_counts(
+    tmp_path: Path, given: int | None, own: int | None, default: int | None, chosen: int | None
+) -> None:
+    path = tmp_path / "seed.chaos.yaml"
+    line = "" if own is None else f"seed: {own}\n"
+    path.write_text(f"version: 1\nscenario: s\n{line}target: toy\nstrategies: [restart]\nfaults: [{{kind: kill}}]\n")
+    assert load(path, given, default).seed == chosen

@@ -1,0 +1,150 @@
+"""A scenario file as a test module: one function, parametrised by the cells of the matrix."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import types
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.campaign import Cell, Runner, parse_case
+from chaos.errors import ScenarioError, did_you_mean
+from chaos.plugins.settings import SUFFIX, Settings
+from chaos.results import CellResult
+from chaos.scenario import Scenario
+from chaos.scenario.loader import load
+
+RESERVED = ("chaos", "filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail")
+"""Marks that mean something to pytest, to xdist or to us: a tag of such a name would change what runs."""
+
+
+class Choice:
+    """Which cells the options ask for. It sees all scenarios of a session, so it can tell a name that none of them has.
+
+    A name that is a label means just that strategy or fault; else all variants of the name, or faults of the kind.
+    """
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._seed = {"seed": settings.seed} if settings.fixed else {"default_seed": settings.seed}
+        self._strategies: str = config.getoption("--chaos-strategy") or ""
+        self._faults: str = config.getoption("--chaos-fault") or ""
+        plan = parse_case(settings.case).plan if settings.case else None
+        self._case = plan.faults[0].fault if plan and plan.faults else ""
+        self._known: dict[str, set[str]] = {"strategy": set(), "fault": set()}
+        self._labels = set[str]()
+        self._files: dict[str, Path] = {}
+        self._order = itertools.count()
+
+    def cells(self, path: Path) -> tuple[Scenario, list[Cell]]:
+        """Return the scenario in the file *path* and those of its cells that are asked for."""
+        scenario = load(path, **self._seed)
+        if (other := self._files.setdefault(scenario.name, path)) != path:
+            raise ScenarioError(f"{path}: the scenario of {other} is called {scenario.name!r} too; rename one of them")
+        strategies = {each.label: each.name for each in scenario.strategies}
+        faults = {each.label: each.kind for each in scenario.faults}
+        self._known["strategy"].update(strategies, strategies.values())
+        self._known["fault"].update(faults, faults.values())
+        self._labels.update(faults)
+        chosen = _chosen(self._strategies, strategies), _chosen(self._faults, faults)
+        cells = [
+            Cell(scenario, strategy, fault, next(self._order))
+            for strategy in scenario.strategies
+            for fault in scenario.faults
+            if strategy.label in chosen[0] and fault.label in chosen[1] and self._case in ("", fault.label)
+        ]
+        return scenario, cells
+
+    def complaint(self) -> str:
+        """Return which name in the options none of the scenarios has, and which may be meant; "" if there is none."""
+        if not self._files:
+            return ""
+        for what, text in (("strategy", self._strategies), ("fault", self._faults)):
+            for word in _words(text, self._known[what]):
+                if word not in self._known[what]:
+                    return f"--chaos-{what}: no {what} {word!r}; {did_you_mean(word, self._known[what])}"
+        if self._case and self._case not in self._labels:
+            return f"--chaos-case: no fault {self._case!r}; {did_you_mean(self._case, self._labels)}"
+        return ""
+
+
+def _chosen(text: str, labels: dict[str, str]) -> set[str]:
+    """Return those of *labels* (label to name) that the option's *text* asks for; all of them if it is empty."""
+    words = set(_words(text, {*labels, *labels.values()}))
+    return {label for label, name in labels.items() if not words or {label, *({name} - labels.keys())} & words}
+
+
+def _words(text: str, known: Collection[str]) -> list[str]:
+    """Split *text* at its commas, but not within a label: "delta:every=4,durability=exit" is one variant."""
+    names = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    return re.findall(rf"\s*({names}|[^,]+?(?:,\s*\w+=[^,]+?)*)\s*(?:,(?!\s*\w+=)|$)", text)
+
+
+CHOICE = pytest.StashKey[Choice]()
+
+
+class ScenarioFile(pytest.Module):
+    """A scenario as a test module; what it says wrong is an error of collection, and nothing is run."""
+
+    def _getobj(self) -> types.ModuleType:
+        try:
+            scenario, cells = self.config.stash[CHOICE].cells(self.path)
+            marks = [_mark(tag) for tag in scenario.tags]
+            if wrong := next((tag for tag in marks if tag in RESERVED), ""):
+                raise ScenarioError(f"{self.path}: the tag {wrong!r} is a mark with a meaning; take another word")
+        except ScenarioError as error:
+            raise self.CollectError(str(error)) from None
+        for mark in marks:
+            self.config.addinivalue_line("markers", f"{mark}: a tag of chaos scenarios")
+        module = types.ModuleType(re.sub(r"\W", "_", self.path.name.removesuffix(SUFFIX)))
+        if cells:
+            setattr(module, f"test_{module.__name__}", _function(self.path, list(_parameters(cells, marks))))
+        return module
+
+
+def _mark(tag: str) -> str:
+    """Return *tag* as it can be asked for with `-m`: hyphens are fine there, spaces are not."""
+    return re.sub(r"[^\w.+-]", "_", tag).lstrip("_")
+
+
+def _parameters(cells: list[Cell], tags: list[str]) -> Iterator[Any]:
+    for cell in cells:
+        marks = [
+            pytest.mark.chaos(scenario=cell.scenario.name, strategy=cell.strategy.name, fault=cell.fault.kind),
+            # Cells of one strategy share their reference run: `--dist loadgroup` keeps them together.
+            pytest.mark.xdist_group(cell.strategy.label),
+            *(getattr(pytest.mark, tag) for tag in tags),
+        ]
+        yield pytest.param(cell, id=cell.name, marks=marks)
+
+
+def _function(path: Path, parameters: list[Any]) -> Callable[..., None]:
+    def test(request: pytest.FixtureRequest, chaos_cell: Cell, chaos_runner: Runner) -> None:
+        _report(chaos_runner.run_cell(chaos_cell), request, chaos_runner.seed)
+
+    # Reports that name a place (skips, annotations) name the scenario, not us.
+    test.__code__ = test.__code__.replace(co_filename=str(path), co_firstlineno=1)
+    return pytest.mark.parametrize("chaos_cell", parameters)(test)
+
+
+def _report(result: CellResult, request: pytest.FixtureRequest, seed: int) -> None:
+    """Turn what the cell amounts to into pytest's own outcomes."""
+    __tracebackhide__ = True
+    properties = [(name, getattr(result, name)) for name in _PROPERTIES]
+    # Not by record_property: it warns about a JUnit dialect, and warnings may be errors.
+    request.node.user_properties += [(f"chaos.{name}", str(value)) for name, value in [*properties, ("seed", seed)]]
+    if result.skipped:
+        pytest.skip(result.skipped)
+    if result.expected:
+        pytest.xfail(result.why)  # comes back only under --runxfail, which asks for failures
+    if result.expected or not result.passed:
+        lines = [f"{result.strategy} x {result.fault}: {result.verdict}", f"  {result.why}"]
+        lines += [f"  {check}: {finding}" for check, finding in result.findings.items()]
+        lines += [f"  replay: {result.replay}"] if result.replay else []
+        pytest.fail("\n".join(lines), pytrace=False)
+
+
+_PROPERTIES = ("scenario", "strategy", "fault", "verdict", "runs", "planned", "landed", "replay")

@@ -1,0 +1,116 @@
+"""The options of `pytest --chaos`, and what all processes of one campaign agree on."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+SUFFIX = ".chaos.yaml"
+RESULTS = ".chaos"
+REPLAY = "replay"  # folder among the default results: a replay must not cost the campaign that it replays a part of
+REPORT = "report.html"
+MAX_SEED = 2**63 - 1  # what every reader of the results can hold
+MAX_RUNS = 10_000  # as many as a scenario may ask for
+
+_OPTIONS = (
+    ("--chaos-seed", "N", "Base seed of all randomness; by default a new one. It is always printed."),
+    ("--chaos-runs", "N", "Runs of each cell whose faults hit at random places, instead of what the scenario says."),
+    ("--chaos-strategy", "NAME[,NAME]", "Only these recovery strategies: labels, or names for all their variants."),
+    ("--chaos-fault", "NAME[,NAME]", "Only these faults: labels, or kinds for all faults of a kind."),
+    ("--chaos-case", "PLAN#RUN", f"Replay exactly one run, as printed with a failure (results: {RESULTS}/{REPLAY})."),
+    ("--chaos-results", "DIR", f"Where results and journals go (default: {RESULTS}); earlier ones are replaced."),
+    ("--chaos-report", "FILE", f"The HTML report (default: {REPORT} among the results)."),
+)
+
+
+class Settings(NamedTuple):
+    """What all processes of one campaign agree on; xdist's workers get it from the controller."""
+
+    seed: int
+    fixed: bool  # the seed was given: it counts instead of a scenario's own
+    campaign: str
+    folder: str
+    report: str
+    runs: int | None
+    case: str
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options to `pytest --help`, each but `--chaos` with its environment variable as the default."""
+    group = parser.getgroup("chaos", "recovery testing of long-running agents (pytest-chaos)")
+    _add(group, "--chaos", action="store_true", default=False, help=f"Run the scenarios in *{SUFFIX} files.")
+    for name, metavar, text in _OPTIONS:
+        variable = _variable(name)
+        # Empty is unset: CI systems hand on inputs that nobody gave as empty variables.
+        default = os.environ.get(variable) or None
+        _add(group, name, metavar=metavar, default=default, help=f"{text} Environment: {variable}.")
+
+
+def _variable(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_").upper()
+
+
+def _add(group: pytest.OptionGroup, name: str, **options: Any) -> None:
+    """Add an option; another plugin that has taken the name first keeps it."""
+    try:
+        group.addoption(name, **options)
+    except ValueError:
+        message = f"another plugin defines {name} too; pytest-chaos uses what is given to that one"
+        warnings.warn(pytest.PytestConfigWarning(message), stacklevel=1)
+
+
+def read(config: pytest.Config) -> Settings:
+    """Return what the options and the environment say; raise UsageError for the first that makes no sense."""
+    from chaos import seeds
+    from chaos.campaign import parse_case
+    from chaos.errors import ScenarioError
+    from chaos.plugins.machine import campaign_name
+
+    seed = _number(config, "--chaos-seed", 0, MAX_SEED)
+    runs = _number(config, "--chaos-runs", 1, MAX_RUNS)
+    case = config.getoption("--chaos-case") or ""
+    try:
+        if case:
+            parse_case(case)
+    except ScenarioError as error:
+        raise pytest.UsageError(f"--chaos-case: {error}") from None
+    default = Path(RESULTS, REPLAY) if case else RESULTS
+    folder = config.invocation_params.dir / (config.getoption("--chaos-results") or default)
+    report = config.invocation_params.dir / (config.getoption("--chaos-report") or folder / REPORT)
+    if report.is_dir():
+        raise pytest.UsageError(f"--chaos-report: {report} is a folder; name a file")
+    base = seeds.fresh() if seed is None else seed
+    return Settings(base, seed is not None, campaign_name(), str(folder), str(report), runs, case)
+
+
+def _number(config: pytest.Config, option: str, least: int, most: int) -> int | None:
+    """Return the value of *option*, which may come from the environment and so be any text."""
+    text = config.getoption(option)
+    if text is None:
+        return None
+    if not str(text).isdecimal() or not least <= int(text) <= most:
+        raise pytest.UsageError(f"{option} ({_variable(option)}) takes a number from {least} to {most}, not {text!r}")
+    return int(text)
+
+
+def begin(config: pytest.Config, settings: Settings) -> None:
+    """Begin the campaign's results, replacing earlier ones; raise UsageError where nothing can be written."""
+    from chaos import results
+    from chaos.plugins.machine import campaign_info
+
+    folder, report = Path(settings.folder), Path(settings.report)
+    try:
+        results.write_info(folder, campaign_info(settings.campaign, settings.seed, config.invocation_params.args))
+        if folder == config.invocation_params.dir / RESULTS:  # only where the name is ours
+            (folder / ".gitignore").write_text("# made by pytest-chaos\n*\n", encoding="utf-8")
+    except OSError as error:
+        raise pytest.UsageError(f"--chaos-results: cannot write to {folder}: {error.strerror}") from None
+    try:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.unlink(missing_ok=True)  # a report of an earlier campaign must not pass for this one's
+    except OSError as error:
+        raise pytest.UsageError(f"--chaos-report: cannot write {report}: {error.strerror}") from None
