@@ -183,6 +183,7 @@ class Runner:
         return msgspec.structs.replace(
             self._blank(cell, case),
             landed=landed,
+            missed=misses(run, case.plan, setup),
             checks=verdicts,
             verdict=judge.run_verdict(verdicts, run, len(case.plan.faults), len(landed)),
             broke=tuple(name for name, verdict in verdicts.items() if verdict.outcome is Outcome.FAIL),
@@ -261,6 +262,22 @@ def store_of(strategy: StrategySpec) -> Store | None:
 
 def landings(run: Record, plan: Plan, setup: Setup) -> tuple[Landed, ...]:
     """Return the proof of each planned fault that hit; a fault that missed has none."""
+    return tuple(proof for proof in _proofs(run, plan, setup) if proof is not None)
+
+
+def misses(run: Record, plan: Plan, setup: Setup) -> tuple[str, ...]:
+    """Return for each planned fault that did not hit what became of it."""
+    proofs = _proofs(run, plan, setup)
+    injected = [
+        f"{planned} was injected and left no proof that it hit"
+        for planned, proof in zip(plan.faults, proofs, strict=False)
+        if proof is None
+    ]
+    return (*injected, *(f"the agent never came to {planned}" for planned in plan.faults[len(proofs) :]))
+
+
+def _proofs(run: Record, plan: Plan, setup: Setup) -> list[Landed | None]:
+    """Return what proves each fault that was injected, in order; None where nothing does."""
     events = run.events
     starts = [number for number, event in enumerate(events) if isinstance(event, Injecting)]
     proofs = []
@@ -270,7 +287,7 @@ def landings(run: Record, plan: Plan, setup: Setup) -> tuple[Landed, ...]:
         # What takes something away has done so before the next fault; a burst of refusals may go on behind it.
         after = events[begin + 1 :] if fault.survival is Survival.NONE else events[begin + 1 : end]
         proofs.append(fault.landed(str(planned.point), after))
-    return tuple(proof for proof in proofs if proof is not None)
+    return proofs
 
 
 def _interrupted(error: BaseException | None) -> bool:

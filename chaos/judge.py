@@ -125,7 +125,7 @@ def _objection(runs: Sequence[RunResult], expected: Sequence[ExpectedFailure], s
     allowed = breaks | {name for one in expected for name in one.may_break}
     broken = Counter(name for run in runs for name in _broken(run))
     blind = Counter(name for run in runs if run.verdict not in _STOPPED for name in _named(run, Outcome.UNKNOWN))
-    void = Counter(str(run.verdict) for run in runs if run.verdict in _PROVES_NOTHING)
+    void = Counter(_nothing(run) for run in runs if run.verdict in _PROVES_NOTHING)
     total = f"of {len(runs)} runs"
     reasons = [
         *(f"{name} broke in {count} {total}" for name, count in sorted(broken.items()) if name not in allowed),
@@ -135,6 +135,11 @@ def _objection(runs: Sequence[RunResult], expected: Sequence[ExpectedFailure], s
     if not reasons and strict and (kept := sorted(breaks - broken.keys())):
         return f"unexpectedly kept: {', '.join(kept)}; remove it from expected_failures"
     return "; ".join(reasons)
+
+
+def _nothing(run: RunResult) -> str:
+    """Return why *run* proves nothing."""
+    return f"{run.verdict} ({'; '.join(run.missed)})" if run.missed else str(run.verdict)
 
 
 def _broken(run: RunResult) -> Set[str]:

@@ -79,6 +79,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     plan: str
     planned: int
     landed: tuple[Landed, ...]
+    missed: tuple[str, ...] = ()  # what became of each planned fault that did not land
     checks: dict[str, Verdict]
     verdict: CellVerdict
     broke: tuple[str, ...] = ()  # checks that failed

@@ -163,6 +163,7 @@ def test_with_no_such_record_it_misses(tmp_path: Path, which: Any) -> None:
     assert run.landed == ()
     assert run.attempts == 2  # the agent was killed all the same
     assert run.verdict is cell.verdict is CellVerdict.NOT_EXERCISED
+    assert run.missed == (f"corrupt_delta@{point} was injected and left no proof that it hit",)
 
 
 @pytest.mark.parametrize("how", ["truncate", "flip"])

@@ -46,6 +46,8 @@ def test_a_point_that_is_never_reached_proves_nothing(tmp_path: Path) -> None:
     assert run.verdict is CellVerdict.NOT_EXERCISED
     assert not cell.passed
     assert not run.broke  # nothing is wrong with the agent; there just is no proof
+    assert run.missed == ("the agent never came to kill@9/after_act",)
+    assert run.missed[0] in cell.why
 
 
 @pytest.mark.parametrize(
