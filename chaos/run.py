@@ -11,7 +11,6 @@ import contextlib
 import os
 import random
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from chaos import ports
 from chaos.errors import HarnessError
 from chaos.faults import FIRST_HOST, Fault, Scene
 from chaos.gate import Gate, Held
@@ -86,7 +86,9 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         sandbox = ProcessSandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
         stack.callback(sandbox.close)
         setup.target.prepare(sandbox.zones.assets, setup.seed)
-        _Run(setup, plan, journal, world, gate, sandbox, rng).supervise()
+        taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
+        watch = replace(setup.watch, ports=taken)
+        _Run(setup, plan, journal, world, gate, sandbox, watch, rng).supervise()
         return Record(journal.events)
 
 
@@ -101,6 +103,7 @@ class _Run:
         world: World,
         gate: Gate,
         sandbox: ProcessSandbox,
+        watch: Watch,
         rng: random.Random,
     ) -> None:
         self.setup, self.plan, self.journal = setup, plan, journal
@@ -109,7 +112,7 @@ class _Run:
         self.injected = 0
         self.written = 0
         self.deadline = time.monotonic() + setup.limits.deadline_seconds
-        self.watch = with_ports(setup.watch)
+        self.watch = watch
 
     def supervise(self) -> None:
         """Start, watch, restart; then measure what is left."""
@@ -254,18 +257,6 @@ def sweep() -> None:
         with contextlib.suppress(FileNotFoundError):  # another worker was faster
             if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.lstat().st_uid == os.getuid():
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def with_ports(watch: Watch) -> Watch:
-    """Return *watch* with a free TCP port for each of its names; all incarnations of a run share them."""
-    return replace(watch, ports=tuple((name, _free_port()) for name, _ in watch.ports))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _size(folder: Path) -> int:

@@ -11,13 +11,15 @@ import random
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from chaos import ports
 from chaos.faults import FIRST_HOST
 from chaos.journal import Event, Exited, Journal, Started
 from chaos.plan import Plan
 from chaos.registry import load
-from chaos.run import Setup, agent_environment, execute, with_ports
+from chaos.run import Setup, agent_environment, execute
 from chaos.sandbox.process import ProcessSandbox
 from chaos.scenario import Limits
 from chaos.targets import Target
@@ -61,12 +63,13 @@ def under_the_harness(setup: Setup, folder: Path) -> float:
 
 def alone(setup: Setup, folder: Path) -> float:
     """Return the seconds from the agent's start to its end without probe, gate and journal."""
-    with World(setup.brain, NoJournal(folder / "nothing")) as world:
+    names = tuple(name for name, _ in setup.watch.ports)
+    with World(setup.brain, NoJournal(folder / "nothing")) as world, ports.claimed(names) as taken:
         sandbox = ProcessSandbox(folder / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
         try:
             setup.target.prepare(sandbox.zones.assets, setup.seed)
             launch = setup.target.launch(setup.strategy, setup.seed, sandbox.zones.root)
-            env = agent_environment(sandbox.zones.root, launch, world, with_ports(setup.watch))
+            env = agent_environment(sandbox.zones.root, launch, world, replace(setup.watch, ports=taken))
             began = time.monotonic()
             sandbox.start(launch.command, env)
             status = sandbox.wait(None)
