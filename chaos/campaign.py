@@ -133,10 +133,11 @@ class Runner:
             strategy=cell.strategy.strategy,
             seed=seed,
             brain=scenario.target.brain(seed),
-            watch=replace(watch, volatile=(*watch.volatile, *scenario.volatile)),
+            watch=replace(watch, volatile=(*watch.volatile, *scenario.volatile_files)),
             limits=scenario.limits,
             faults={spec.label: spec.fault for spec in _chain(cell.fault)},
             store=store_of(cell.strategy),
+            volatile=scenario.volatile_state,
         )
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:

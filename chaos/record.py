@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -27,11 +27,10 @@ from chaos.journal import (
     Reloaded,
     StoreDamaged,
 )
+from chaos.mask import Json, masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _Kind = TypeVar("_Kind", bound=Event)
 
@@ -42,9 +41,10 @@ _ACTING_PHASES = ("before_think", "before_act", "after_act")  # a commit may lag
 
 @dataclass(frozen=True)
 class Record:
-    """A frozen view of one run; every property is a function of *events* alone."""
+    """A frozen view of one run; every property is a function of *events*, with *volatile* paths of the state masked."""
 
     events: Sequence[AnyEvent]
+    volatile: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", tuple(self.events))  # a live journal's list goes on growing
@@ -123,7 +123,7 @@ class Record:
     @cached_property
     def final_state(self) -> Json:
         """The state that the living agent announced when all work was done; None if it announced none."""
-        at_end = (_decode(point.snapshot) for point in reversed(self.points) if self._at_end(point))
+        at_end = (self._state(point.snapshot) for point in reversed(self.points) if self._at_end(point))
         return next((state for state in at_end if state is not None), None)
 
     @cached_property
@@ -134,7 +134,7 @@ class Record:
     @cached_property
     def reloaded_state(self) -> Json:
         """The state that another process read from the store; None if it read none."""
-        return _decode(self.reloaded.state) if self.reloaded else None
+        return self._state(self.reloaded.state) if self.reloaded else None
 
     @cached_property
     def stored_bytes(self) -> int:
@@ -207,6 +207,9 @@ class Record:
             elif isinstance(event, Effected):
                 found.append(steps.get(event.attempt))
         return tuple(found)
+
+    def _state(self, raw: msgspec.Raw) -> Json:
+        return masked(_decode(raw), self.volatile)
 
     def _at_end(self, event: Observed | Reached) -> bool:
         return event.phase == "finished" and event.attempt == self.attempts

@@ -48,7 +48,7 @@ class References:
         Args:
             checks, terms: what the runs will be judged by: a reference that breaks a check by itself is unfit.
         """
-        key = (setup.target, setup.strategy, setup.seed, setup.watch, setup.limits)
+        key = (setup.target, setup.strategy, setup.seed, setup.watch, setup.volatile, setup.limits)
         if key not in self._made:
             name = f"runs/reference/{label}-{seeds.derive(0, *key):08x}"
             first, second = (self._crash_free(setup, self._folder / name / str(turn)) for turn in range(2))

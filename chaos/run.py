@@ -61,6 +61,7 @@ class Setup:
     limits: Limits
     faults: Mapping[str, Fault]
     store: Store | None
+    volatile: tuple[str, ...] = ()  # paths of the state that may differ between equal runs
 
 
 def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Record:
@@ -89,7 +90,7 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
         watch = replace(setup.watch, ports=taken)
         _Run(setup, plan, journal, world, gate, sandbox, watch, rng).supervise()
-        return Record(journal.events)
+        return Record(journal.events, setup.volatile)
 
 
 class _Run:

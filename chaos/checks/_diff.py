@@ -12,7 +12,8 @@ from chaos.verdict import PASS, Verdict, fail, unknown
 
 if TYPE_CHECKING:
     from chaos.journal import Observation
-    from chaos.record import Json, Record
+    from chaos.mask import Json
+    from chaos.record import Record
 
 MAX_DETAILS = 40
 """Lines below a finding: a screenful; whoever needs more has the journal."""

@@ -12,7 +12,8 @@ from chaos.verdict import Verdict, unknown
 
 if TYPE_CHECKING:
     from chaos.journal import Asked
-    from chaos.record import Json, Record
+    from chaos.mask import Json
+    from chaos.record import Record
     from chaos.targets import Facts
 
 _BEFORE_COMMIT = ("after_load", "before_think", "before_act", "after_act")
@@ -44,8 +45,11 @@ class State:
 def resume_differences(run: Record, reference: Record) -> Iterator[Difference]:
     """Yield the resumptions at a step with a state that the reference did not have between the commits around it.
 
-    A store that commits inside of a step resumes inside of it, so the states of its first phases are right too.
+    A store that commits inside of a step resumes inside of it, so the states of its first phases are right too. An
+    agent's digest covers volatile fields as well: where some are declared, it says nothing.
     """
+    if run.volatile:
+        return
     for point in run.points:
         if point.phase != "after_load" or point.attempt == 1 or point.state is None:
             continue

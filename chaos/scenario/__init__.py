@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos import mask
 from chaos.checks import Terms
 from chaos.explorers import Explorer
 from chaos.faults import Fault
@@ -73,11 +74,21 @@ class Scenario:
     faults: tuple[FaultSpec, ...]
     checks: tuple[str, ...]
     terms: Terms
-    volatile: tuple[str, ...]
+    volatile: tuple[str, ...]  # patterns of files, and paths into the state
     expected: tuple[ExpectedFailure, ...]
     limits: Limits
     runs: int = 3
     seed: int | None = None
+
+    @property
+    def volatile_files(self) -> tuple[str, ...]:
+        """Patterns of the files that may differ."""
+        return tuple(each for each in self.volatile if not mask.is_path(each))
+
+    @property
+    def volatile_state(self) -> tuple[str, ...]:
+        """Paths of the fields of the state that may differ."""
+        return tuple(each for each in self.volatile if mask.is_path(each))
 
     def expectation(self, strategy: StrategySpec, fault: FaultSpec) -> tuple[ExpectedFailure, ...]:
         """Return the expected failures that speak of the cell *strategy* x *fault*.

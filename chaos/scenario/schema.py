@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, PlainValidator, WithJsonSchema
 
+from chaos import mask
 from chaos.checks import Terms
 from chaos.errors import did_you_mean
 from chaos.plan import PHASES
@@ -52,6 +53,12 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _volatile(text: str) -> str:
+    if mask.is_path(text):
+        mask.parse(text)
+    return text
+
+
 ScenarioName = Annotated[
     str,
     AfterValidator(_matching(NAME, "lower case letters, digits and hyphens, as in 'kill-at-random-steps'")),
@@ -63,6 +70,12 @@ Label = Annotated[
     WithJsonSchema({"type": "string", "pattern": LABEL}),
 ]
 Text = Annotated[str, AfterValidator(_one_line), WithJsonSchema({"type": "string", "minLength": 1})]
+Volatile = Annotated[
+    str,
+    AfterValidator(_one_line),
+    AfterValidator(_volatile),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -173,8 +186,8 @@ class Expect(Part):
     max_recovery: Seconds | None = Terms().max_recovery_seconds
     """Time from the fault until the agent is where it was."""
 
-    volatile: list[Text] = Field(default=[])
-    """Globs of files and fields of the state that may differ from the reference."""
+    volatile: list[Volatile] = Field(default=[])
+    """Globs of files ("workspace/*.log") and paths into the state ("$.session.started") that may differ."""
 
 
 class Expected(Part):

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 from chaos.checks.state import State
+from chaos.record import Record
 from chaos.verdict import PASS, Outcome, Verdict
 from tests.journals import FACTS, STEPS, TERMS, Story, recovered, reference, refusing, state
 
@@ -20,6 +23,17 @@ def test_a_different_state_at_the_end_is_named_by_its_path() -> None:
     assert verdict.outcome is Outcome.FAIL
     assert verdict.finding == 'the state at the end differs: messages[3] is "lost" instead of "answer 3"'
     assert '+  "lost"' in verdict.details
+
+
+def test_a_volatile_field_may_differ_and_its_neighbours_may_not() -> None:
+    def at_end(**fields: Any) -> Record:
+        story = Story().start().steps(0).finish(snapshot=fields, reloaded=fields)
+        return Record(story.record.events, volatile=("$.started",))
+
+    reference = at_end(started=1, x=1)
+    assert State().check(at_end(started=2, x=1), reference, TERMS, FACTS) == PASS
+    assert State().check(at_end(started=2, x=2), reference, TERMS, FACTS).outcome is Outcome.FAIL
+    assert State().check(at_end(x=1), reference, TERMS, FACTS).outcome is Outcome.FAIL
 
 
 def test_a_missing_and_an_extra_part_are_named() -> None:
