@@ -186,7 +186,8 @@ def _clean(rows: Sequence[Row]) -> str:
         return f"all {len(clean)} strategies recovered from every fault"
     if clean:
         return f"{listing(clean)} recovered from every fault"
-    best, (recovered, faults) = max(shares.items(), key=lambda item: item[1][0] / item[1][1])
+    # The most faults, and among equals the fewest tried: a share alone would favour who was hardly tested.
+    best, (recovered, faults) = max(shares.items(), key=lambda item: (item[1][0], -item[1][1]))
     if not recovered:
         return "no strategy recovered from any fault"
     return f"{best} recovered most often, from {recovered} of {plural(faults, 'fault')}; no strategy from every fault"
