@@ -130,6 +130,7 @@ class CampaignInfo(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     versions: dict[str, str]  # pytest-chaos, Python, LangGraph, Faker, kernel, ...
     machine: dict[str, str]  # capability -> "yes" or what is missing
+    cells: int = 0  # how many were to be run; 0 where that was not known
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +139,18 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     info: CampaignInfo
     runs: tuple[RunResult, ...]
     cells: tuple[CellResult, ...]
+
+    @property
+    def planned(self) -> int:
+        """How many cells were to be run, as far as it is known."""
+        judged = {(cell.scenario, cell.strategy, cell.fault) for cell in self.cells}
+        begun = {(run.scenario, run.strategy, run.fault) for run in self.runs}
+        return max(self.info.cells, len(judged | begun))
+
+    @property
+    def unjudged(self) -> int:
+        """How many cells have no result: the campaign was interrupted, or ended at the first failure."""
+        return self.planned - len(self.cells)
 
 
 def append(folder: Path, result: RunResult | CellResult) -> None:

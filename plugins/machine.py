@@ -19,8 +19,8 @@ def campaign_name() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
 
 
-def campaign_info(campaign: str, seed: int, arguments: Sequence[str]) -> CampaignInfo:
-    """Return the description of the *campaign* that begins now, started as `pytest` with *arguments*."""
+def campaign_info(campaign: str, seed: int, arguments: Sequence[str], cells: int) -> CampaignInfo:
+    """Return the description of the *campaign* of so many *cells* that `pytest` with *arguments* begins now."""
     return CampaignInfo(
         campaign=campaign,
         seed=seed,
@@ -28,6 +28,7 @@ def campaign_info(campaign: str, seed: int, arguments: Sequence[str]) -> Campaig
         command=shlex.join(["pytest", *map(str, arguments)]),
         versions={**{name: _version(name) for name in _DISTRIBUTIONS}, "Python": platform.python_version()},
         machine={**capabilities(), "kernel": platform.release()},
+        cells=cells,
     )
 
 

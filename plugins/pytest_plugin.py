@@ -90,7 +90,7 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
         errors = f"{session.testsfailed} error{'s'[: session.testsfailed - 1]}"
         raise session.Interrupted(f"{errors} during collection")
     if ids:
-        _begin(node.config)
+        _begin(node.config, sum(f"{settings.SUFFIX}::" in each for each in ids))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -105,14 +105,14 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Begin the campaign now that something of it will run: until here, earlier results are safe."""
     stopped = session.testsfailed and not session.config.getoption("continue_on_collection_errors")
     if not stopped and any("chaos_runner" in getattr(item, "fixturenames", ()) for item in session.items):
-        _begin(session.config)
+        _begin(session.config, sum("chaos_cell" in getattr(item, "fixturenames", ()) for item in session.items))
 
 
-def _begin(config: pytest.Config) -> None:
-    """Begin the results, once; a worker leaves that to the controller, and without `--chaos` there are none."""
+def _begin(config: pytest.Config, cells: int = 0) -> None:
+    """Begin the results of so many *cells*, once; workers leave it to the controller, without `--chaos` none begin."""
     worker = hasattr(config, "workerinput")
     if SETTINGS in config.stash and BEGUN not in config.stash and not worker and not config.option.collectonly:
-        settings.begin(config, config.stash[SETTINGS])
+        settings.begin(config, config.stash[SETTINGS], cells)
         config.stash[BEGUN] = True
 
 

@@ -97,14 +97,15 @@ def _number(config: pytest.Config, option: str, least: int, most: int) -> int | 
     return int(text)
 
 
-def begin(config: pytest.Config, settings: Settings) -> None:
-    """Begin the campaign's results, replacing earlier ones; raise UsageError where nothing can be written."""
+def begin(config: pytest.Config, settings: Settings, cells: int) -> None:
+    """Begin the results of a campaign of so many *cells* in place of earlier ones; UsageError if it cannot."""
     from chaos import results
     from chaos.plugins.machine import campaign_info
 
     folder, report = Path(settings.folder), Path(settings.report)
     try:
-        results.write_info(folder, campaign_info(settings.campaign, settings.seed, config.invocation_params.args))
+        arguments = config.invocation_params.args
+        results.write_info(folder, campaign_info(settings.campaign, settings.seed, arguments, cells))
         if folder == config.invocation_params.dir / RESULTS:  # only where the name is ours
             (folder / ".gitignore").write_text("# made by pytest-chaos\n*\n", encoding="utf-8")
     except OSError as error:

@@ -90,7 +90,6 @@ def render(campaign: Campaign, results_folder: Path) -> str:
         costs=numbers.costs(campaign),
         claims=numbers.claims(campaign),
         coverage=[(found, drawing.grid(found)) for found in coverage],
-        unfinished=sum(not cell.finished for cell in matrix.judged),
         undetailed=max(len(views) - DETAILED_CELLS, 0),
         State=State,
     )

@@ -111,9 +111,8 @@ def _costs_table(found: Sequence[Costs]) -> list[str]:
 def _summary(matrix: Matrix, campaign: Campaign) -> list[str]:
     landed, planned = matrix.landed
     lines = [f"{landed}/{planned} planned faults landed", f"seed {campaign.info.seed}"]
-    unfinished = sum(not cell.finished for cell in matrix.judged)
-    if unfinished:
-        lines.append(f"interrupted: {unfinished} of {len(matrix.judged)} cells were not judged")
+    if campaign.unjudged:
+        lines.append(f"ended early: {campaign.unjudged} of {campaign.planned} cells were not judged")
     if matrix.replay:
         lines.append(f"replay: {matrix.replay}")
     return lines

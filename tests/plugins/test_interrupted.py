@@ -40,7 +40,7 @@ def kept(done: Done) -> None:
     assert done.code == 2 and "KeyboardInterrupt" in done.out, done.out
     assert done.runs and all(run["v"] == 1 and run["landed"] for run in done.runs)
     assert done.report.exists() and f"report: {done.report}" in done.out
-    assert re.search(r"interrupted: 1 of 1 cells (was|were) not judged", done.out)
+    assert re.search(r"ended early: 1 of 1 cells were not judged", done.out)
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["pytest alone", "the whole group, as a terminal does"])
@@ -70,7 +70,7 @@ def test_interrupted_before_the_first_run_ends(project: Project) -> None:
     os.kill(process.pid, signal.SIGINT)
     done = project.end(process)
     assert done.code == 2 and "INTERNALERROR" not in done.out, done.out
-    assert "no cell was run" in done.out and done.runs == []
+    assert "no cell was run" in done.out and "ended early: 1 of 1 cells" in done.out and done.runs == []
     assert done.report.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert nothing_left(project, {process.pid})
 

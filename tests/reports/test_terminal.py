@@ -26,7 +26,7 @@ def test_the_lines_that_people_and_scripts_look_for(campaign: Campaign) -> None:
     assert "47/50 planned faults landed" in lines
     assert "seed 8412" in lines
     assert "report: .chaos/report.html" in lines
-    assert "interrupted: 1 of 19 cells were not judged" in lines
+    assert "ended early: 1 of 21 cells were not judged" in lines
     assert sum(line.startswith("replay: pytest --chaos") for line in lines) == 1
     assert sum("no memory cgroup" in line for line in lines) == 1
     assert not any(line.startswith("report:") for line in terminal.render(campaign, None, 100))
