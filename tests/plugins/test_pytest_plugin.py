@@ -238,6 +238,7 @@ def test_exit_1_unexpectedly_kept_and_stop_at_the_first_failure(project: Project
     done = project.run("--chaos", "-x")
     assert done.code == 1 and "unexpectedly kept: files" in done.out
     assert "1 failed" in done.out and [cell["strategy"] for cell in done.cells] == ["cow"] and done.report.exists()
+    assert "ended early: 1 of 2 cells were not judged" in done.out
 
 
 @pytest.mark.skipif(bool(able().memory_limit), reason=able().memory_limit)
