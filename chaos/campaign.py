@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 
 from chaos import claims, judge, measure, registry, results, seeds
-from chaos.errors import HarnessError, ScenarioError
+from chaos.errors import HarnessError
 from chaos.explorers.combine import combine
 from chaos.journal import Injecting
-from chaos.plan import Plan, parse_plan
+from chaos.plan import Case, Plan
 from chaos.record import Record
 from chaos.reference import Reference, References
 from chaos.results import CellResult, Landed, RunResult
@@ -43,25 +43,6 @@ class Cell:
     @property
     def name(self) -> str:
         return f"{self.strategy.label}-{self.fault.label}"
-
-
-@dataclass(frozen=True)
-class Case:
-    """One run to replay: *plan*, and the number of the *run* whose randomness it uses. Text form `PLAN#RUN`."""
-
-    plan: Plan
-    run: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.plan}#{self.run}"
-
-
-def parse_case(text: str) -> Case:
-    """Return the case that *text* prints as; raise ScenarioError with the form that is right."""
-    plan, _, run = text.partition("#")
-    if run and not (run.isascii() and run.isdigit()):
-        raise ScenarioError(f"not a case: {text!r}; write PLAN#RUN, as in 'kill@17/after_act#2'")
-    return Case(parse_plan(plan), int(run or 0))
 
 
 class Runner:

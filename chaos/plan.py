@@ -1,7 +1,8 @@
 """Where a run is broken, and with what: plain data with a text form, so it can be printed and replayed.
 
-kill@17/after_act                      a fault at one point
+kill@17/after_act                             a fault at one point
 kill@17/after_act+kill@recovery/after_load    and another while it recovers
+kill@17/after_act#3                           the same with the random choices of run 3: a case
 """
 
 from __future__ import annotations
@@ -78,3 +79,22 @@ def parse_plan(text: str) -> Plan:
         step = int(found["step"]) if found["step"] else None
         faults.append(PlannedFault(found["fault"], Point(step, found["phase"], bool(found["recovery"]))))
     return Plan(tuple(faults))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run to replay: *plan*, and the number of the *run* whose randomness it uses. Text form `PLAN#RUN`."""
+
+    plan: Plan
+    run: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.plan}#{self.run}"
+
+
+def parse_case(text: str) -> Case:
+    """Return the case that *text* prints as; raise ScenarioError with the form that is right."""
+    plan, _, run = text.partition("#")
+    if run and not (run.isascii() and run.isdigit()):
+        raise ScenarioError(f"not a case: {text!r}; write PLAN#RUN, as in 'kill@17/after_act#2'")
+    return Case(parse_plan(plan), int(run or 0))

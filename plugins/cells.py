@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from chaos.campaign import Cell, Runner, parse_case
+from chaos.campaign import Cell, Runner
 from chaos.errors import ScenarioError, did_you_mean
+from chaos.plan import parse_case
 from chaos.plugins.settings import SUFFIX, Settings
 from chaos.results import CellResult
 from chaos.scenario import Scenario

@@ -126,7 +126,8 @@ def chaos_seed(request: pytest.FixtureRequest) -> int:
 def chaos_runner(request: pytest.FixtureRequest) -> Runner:
     """What runs cells; its reference runs are shared by all tests of this process. Skips without `--chaos`."""
     found = _settings(request)
-    from chaos.campaign import Runner, parse_case
+    from chaos.campaign import Runner
+    from chaos.plan import parse_case
 
     _begin(request.config)  # a test may ask for this fixture while it runs
     case = parse_case(found.case) if found.case else None

@@ -66,8 +66,8 @@ def _add(group: pytest.OptionGroup, name: str, **options: Any) -> None:
 def read(config: pytest.Config) -> Settings:
     """Return what the options and the environment say; raise UsageError for the first that makes no sense."""
     from chaos import seeds
-    from chaos.campaign import parse_case
     from chaos.errors import ScenarioError
+    from chaos.plan import parse_case
     from chaos.plugins.machine import campaign_name
 
     seed = _number(config, "--chaos-seed", 0, MAX_SEED)

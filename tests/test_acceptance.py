@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from chaos import journal, registry
-from chaos.campaign import Case, Cell, Runner
+from chaos.campaign import Cell, Runner
 from chaos.checks import Terms
 from chaos.faults import Fault
 from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
 from chaos.faults.oom_kill import OomKill
-from chaos.plan import parse_plan
+from chaos.plan import Case, parse_plan
 from chaos.record import Record
 from chaos.results import RunResult
 from chaos.sandbox.process import able

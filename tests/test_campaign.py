@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos import campaign, journal, results, run
-from chaos.campaign import Case, Runner, landings, parse_case
+from chaos.campaign import Runner, landings
 from chaos.errors import HarnessError, ScenarioError
 from chaos.explorers.every import Every
 from chaos.explorers.fixed import Fixed
@@ -26,7 +26,7 @@ from chaos.faults.kill import Kill
 from chaos.faults.oom_kill import OomKill
 from chaos.faults.rate_limit import RateLimit
 from chaos.journal import AnyEvent, Exited, Injecting, StoreDamaged
-from chaos.plan import PHASES, Plan, PlannedFault, Point, parse_plan
+from chaos.plan import PHASES, Case, Plan, PlannedFault, Point, parse_case, parse_plan
 from chaos.record import Record
 from chaos.results import CellResult
 from chaos.sandbox import Able

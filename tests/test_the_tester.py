@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from chaos import registry
-from chaos.campaign import Cell, Runner, parse_case
+from chaos.campaign import Cell, Runner
+from chaos.plan import parse_case
 from chaos.results import CellResult, RunResult
 from chaos.sandbox.process import able
 from chaos.scenario.loader import load

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import chaos
 from chaos import campaign, results
-from chaos.campaign import Case, Cell, Runner
+from chaos.campaign import Cell, Runner
 from chaos.checks import Terms
 from chaos.explorers import Explorer
 from chaos.explorers.fixed import Fixed
 from chaos.faults import Fault
 from chaos.journal import AnyEvent, Event, Exited, Reached
-from chaos.plan import parse_plan
+from chaos.plan import Case, parse_plan
 from chaos.record import Record
 from chaos.results import CellResult, Landed, RunResult
 from chaos.run import Setup, execute
