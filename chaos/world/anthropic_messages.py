@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from chaos.world import Message, ToolCall, ToolFunction
-from chaos.world.openai_chat import Completion, Malformed, ModelRequest, pieces
+from chaos.world.openai_chat import Completion, Malformed, ModelRequest, decode, pieces
 from chaos.world.openai_chat import unpaired as _unpaired
 from chaos.world.tokens import canonical
 
@@ -65,10 +65,7 @@ _decoder = msgspec.json.Decoder(_Request)
 
 def parse(body: bytes) -> ModelRequest:
     """Return the request in *body*; raise Malformed with the reason if it is none."""
-    try:
-        request = _decoder.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise Malformed(str(error)) from error
+    request = decode(_decoder, body)
     if not request.messages:
         raise Malformed("messages: at least one message is required")
     system = _text(request.system)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from chaos.world import Message, Reply, ToolCall, ToolFunction
+
+_T = TypeVar("_T")
 
 STYLE = "openai"
 REQUEST_ID = "x-request-id"  # the header in which OpenAI names a request
@@ -32,6 +34,14 @@ ORPHANED = (
 
 class Malformed(ValueError):
     """A request that the provider would refuse unread, with the reason."""
+
+
+def decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    """Return what *body* holds; raise Malformed with the reason if it is not of the decoder's form."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Malformed(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -111,10 +121,7 @@ _decoder = msgspec.json.Decoder(_Request)
 
 def parse(body: bytes) -> ModelRequest:
     """Return the request in *body*; raise Malformed with the reason if it is none."""
-    try:
-        request = _decoder.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise Malformed(str(error)) from error
+    request = decode(_decoder, body)
     if not request.messages:
         raise Malformed("Invalid 'messages': empty array. Expected an array with minimum length 1.")
     if request.n not in (None, 1):
