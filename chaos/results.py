@@ -171,7 +171,9 @@ def write_info(folder: Path, info: CampaignInfo) -> None:
         shutil.rmtree(folder / JOURNALS, ignore_errors=True)
     for name in (RUNS, CELLS):
         (folder / name).unlink(missing_ok=True)
-    (folder / CAMPAIGN).write_bytes(msgspec.json.format(msgspec.json.encode(info)) + b"\n")
+    fresh = folder / f".{CAMPAIGN}.new"
+    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(info)) + b"\n")
+    fresh.replace(folder / CAMPAIGN)  # whole or not at all: an interrupt may come at any time
 
 
 def read(folder: Path) -> Campaign:

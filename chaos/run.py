@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -80,17 +81,26 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
         root = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
-        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        stack.callback(_surely, partial(shutil.rmtree, root, ignore_errors=True))
         world = stack.enter_context(World(setup.brain, journal))
         gate = Gate()
         stack.callback(gate.close)
         sandbox = ProcessSandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
-        stack.callback(sandbox.close)
+        stack.callback(_surely, sandbox.close)
         setup.target.prepare(sandbox.zones.assets, setup.seed)
         taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
         watch = replace(setup.watch, ports=taken)
         _Run(setup, plan, journal, world, gate, sandbox, watch, rng).supervise()
         return Record(journal.events, setup.volatile)
+
+
+def _surely(clean_up: Callable[[], None]) -> None:
+    """Call *clean_up*, and once more if an interrupt came in the middle of it: what it began must not stay behind."""
+    try:
+        clean_up()
+    except KeyboardInterrupt:
+        clean_up()
+        raise
 
 
 class _Run:

@@ -112,8 +112,12 @@ def _begin(config: pytest.Config, cells: int = 0) -> None:
     """Begin the results of so many *cells*, once; workers leave it to the controller, without `--chaos` none begin."""
     worker = hasattr(config, "workerinput")
     if SETTINGS in config.stash and BEGUN not in config.stash and not worker and not config.option.collectonly:
-        settings.begin(config, config.stash[SETTINGS], cells)
-        config.stash[BEGUN] = True
+        config.stash[BEGUN] = True  # first: an interrupt in the middle of it must still lead to a summary
+        try:
+            settings.begin(config, config.stash[SETTINGS], cells)
+        except pytest.UsageError:
+            del config.stash[BEGUN]
+            raise
 
 
 @pytest.fixture(scope="session")
@@ -151,10 +155,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if BEGUN not in config.stash:
         return
     from chaos import results
+    from chaos.errors import HarnessError
     from chaos.reports import html, terminal
 
     folder, report = Path(config.stash[SETTINGS].folder), Path(config.stash[SETTINGS].report)
-    campaign = results.read(folder)
+    try:
+        campaign = results.read(folder)
+    except HarnessError:
+        return  # interrupted before the first file was there
+    if campaign.info.campaign != config.stash[SETTINGS].campaign:
+        return  # interrupted while an earlier campaign's files were being replaced
     terminalreporter.section("chaos: strategy x fault")
     shown: str | None = str(report)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import pydoc
 import random
 import shutil
 import signal
@@ -524,3 +525,22 @@ def test_a_dangling_link_is_nothing_to_stumble_over(temporary: Path) -> None:
         run.sweep()
     finally:
         link.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("place", ["chaos.sandbox.process._empty", "chaos.run.shutil.rmtree"])
+def test_an_interrupt_in_the_middle_of_the_clean_up_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The fixture that watches every test of this file looks for what is left."""
+    pending = [KeyboardInterrupt]
+    original = pydoc.locate(place)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if pending:
+            raise pending.pop()
+        return original(*arguments, **options)  # type: ignore[operator]
+
+    monkeypatch.setattr(place, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execute(toy.setup(toy.Toy()), Plan(), tmp_path, random.Random(1))
+    assert not pending

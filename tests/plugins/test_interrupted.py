@@ -32,7 +32,9 @@ def family(pid: int) -> set[int]:
 
 
 def nothing_left(project: Project, pids: set[int]) -> bool:
-    return not project.agents() and not cgroups(pids) and not project.sandboxes()
+    left = {"agents": project.agents(), "cgroups": cgroups(pids), "sandboxes": project.sandboxes()}
+    print(f"left: {left}")  # shown if the test fails
+    return not any(left.values())
 
 
 def kept(done: Done) -> None:
