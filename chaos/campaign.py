@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -18,12 +18,15 @@ import msgspec
 from chaos import claims, judge, measure, registry, results, seeds
 from chaos.errors import HarnessError
 from chaos.explorers.combine import combine
-from chaos.journal import Injecting
-from chaos.plan import Case, Plan
+from chaos.landing import landings as landings
+from chaos.landing import misses
+from chaos.leftovers import sweep
+from chaos.plan import STEP_PHASES, Case, Plan, Point
+from chaos.pool import Pool
 from chaos.record import Record
 from chaos.reference import Reference, References
-from chaos.results import CellResult, Landed, RunResult
-from chaos.run import Setup, execute, sweep
+from chaos.results import CellResult, RunResult
+from chaos.run import Setup, execute
 from chaos.sandbox import Survival
 from chaos.sandbox.process import able
 from chaos.scenario import FaultSpec, Scenario, StrategySpec
@@ -54,14 +57,29 @@ class Runner:
         seed: base seed of every scenario that has none itself; all other seeds are derived from it.
         runs: how many runs a cell has, instead of what its scenario says.
         case: the one run to replay, instead of what the scenario says.
+        addresses: server to where the user says that there is one; the others are started when they are needed.
+        warm: fork agents from a process that has their imports done, instead of starting new interpreters.
     """
 
     def __init__(
-        self, folder: Path, campaign: str, seed: int, runs: int | None = None, case: Case | None = None
+        self,
+        folder: Path,
+        campaign: str,
+        seed: int,
+        runs: int | None = None,
+        case: Case | None = None,
+        addresses: Mapping[str, str] | None = None,
+        *,
+        warm: bool = True,
     ) -> None:
         self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
+        self._pool, self._warm = Pool(addresses), warm
         self._references = References(folder)
         sweep()
+
+    def close(self) -> None:
+        """Stop the servers that were started. May be called twice."""
+        self._pool.close()
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run *cell*; what it gave has been appended to the results when this returns."""
@@ -74,10 +92,28 @@ class Runner:
         results.append(self.folder, result)
         return result
 
+    def lacking(self, cell: Cell) -> str:
+        """Return why *cell* cannot be run: what the machine lacks for it, or why it makes no sense; "" if it can."""
+        store, strategy = store_of(cell.strategy), cell.strategy.strategy
+        faults = (spec.fault.unsuited(store) or spec.fault.missing(able()) for spec in _chain(cell.fault))
+        servers = (self._pool.missing(name) for name in strategy.needs)
+        return next(filter(None, chain([strategy.missing()], servers, faults)), "")
+
+    def once(self, cell: Cell, folder: Path) -> tuple[Setup, Plan, Record]:
+        """Run *cell* once, without a reference and without judging: for its numbers. The journal is in *folder*.
+
+        The faults must be placed at steps that are known without a reference.
+        """
+        setup, steps = self._setup(cell), range(cell.scenario.target.steps)
+        points = [Point(step, phase) for step in steps for phase in STEP_PHASES]
+        plans = combine(cell.fault, points, 1, seeds.rng(self._seed(cell), "plan"))
+        if not plans:
+            raise HarnessError(f"{cell.fault.label!r} has no place in a run of {len(steps)} steps")
+        rng = seeds.rng(self._seed(cell), cell.scenario.name, cell.strategy.label, "once")
+        return setup, plans[0], execute(setup, plans[0], folder, rng)
+
     def _skipped(self, cell: Cell) -> CellResult | None:
-        store = store_of(cell.strategy)
-        reasons = (spec.fault.unsuited(store) or spec.fault.missing(able()) for spec in _chain(cell.fault))
-        if reason := next(filter(None, reasons), ""):
+        if reason := self.lacking(cell):
             return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=True, skipped=reason)
         return None
 
@@ -119,6 +155,8 @@ class Runner:
             faults={spec.label: spec.fault for spec in _chain(cell.fault)},
             store=store_of(cell.strategy),
             volatile=scenario.volatile_state,
+            pool=self._pool,
+            warm=self._warm,
         )
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
@@ -185,6 +223,7 @@ class Runner:
             scenario=cell.scenario.name,
             strategy=cell.strategy.label,
             fault=cell.fault.label,
+            survival=_taken(cell.fault, case.plan),
             run=case.run,
             seed=0,
             plan=str(case.plan),
@@ -242,36 +281,6 @@ def store_of(strategy: StrategySpec) -> Store | None:
     return store
 
 
-def landings(run: Record, plan: Plan, setup: Setup) -> tuple[Landed, ...]:
-    """Return the proof of each planned fault that hit; a fault that missed has none."""
-    return tuple(proof for proof in _proofs(run, plan, setup) if proof is not None)
-
-
-def misses(run: Record, plan: Plan, setup: Setup) -> tuple[str, ...]:
-    """Return for each planned fault that did not hit what became of it."""
-    proofs = _proofs(run, plan, setup)
-    injected = [
-        f"{planned} was injected and left no proof that it hit"
-        for planned, proof in zip(plan.faults, proofs, strict=False)
-        if proof is None
-    ]
-    return (*injected, *(f"the agent never came to {planned}" for planned in plan.faults[len(proofs) :]))
-
-
-def _proofs(run: Record, plan: Plan, setup: Setup) -> list[Landed | None]:
-    """Return what proves each fault that was injected, in order; None where nothing does."""
-    events = run.events
-    starts = [number for number, event in enumerate(events) if isinstance(event, Injecting)]
-    proofs = []
-    for number, (begin, end) in enumerate(pairwise([*starts, len(events)])):
-        planned = plan.faults[number]
-        fault = setup.faults[planned.fault]
-        # What takes something away has done so before the next fault; a burst of refusals may go on behind it.
-        after = events[begin + 1 :] if fault.survival is Survival.NONE else events[begin + 1 : end]
-        proofs.append(fault.landed(str(planned.point), after))
-    return proofs
-
-
 def _interrupted(error: BaseException | None) -> bool:
     """Tell whether *error* was raised while an interrupt was being dealt with: a failing clean-up must not hide it."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
@@ -282,6 +291,14 @@ def _interrupted(error: BaseException | None) -> bool:
 def _chain(spec: FaultSpec) -> tuple[FaultSpec, ...]:
     """Return *spec* and all that follow it in a plan."""
     return (spec, *(further for then in spec.then for further in _chain(then)))
+
+
+def _taken(spec: FaultSpec, plan: Plan) -> str:
+    """Return the most that the faults of *plan* take away, as a survival class; "" for none."""
+    classes = list(Survival)
+    faults = {each.label: each.fault.survival for each in _chain(spec)}
+    taken = [faults[planned.fault] for planned in plan.faults if planned.fault in faults]
+    return str(max(taken, key=classes.index, default=""))
 
 
 def _shown(path: Path) -> str:

@@ -146,7 +146,11 @@ class Exited(Event, frozen=True, tag="exited"):
 
     status: int
     oom_kill: int = 0  # the cgroup's counter afterwards; 0 without one
-    written_bytes: int = 0  # bytes that the agent's first process caused to be written (proc(5) io write_bytes)
+    # bytes that the agent's first process caused to be written (proc(5) io write_bytes)
+    written_bytes: int = 0
+    stored_bytes: int = 0  # in the durable zone afterwards, servers and the strategy's other half included
+    log_bytes: int = 0  # of those: in write-ahead logs, a checkpoint gives them back
+    elsewhere_bytes: int = 0  # written since the run began by servers and by the strategy's half outside the sandbox
     log: str = ""
 
 
@@ -201,6 +205,13 @@ class Measured(Event, frozen=True, tag="measured"):
     stored_bytes: int
 
 
+class HostDid(Event, frozen=True, tag="host_did"):
+    """What a strategy's half outside the sandbox says of itself: evidence of its work, never of its success."""
+
+    what: str  # "snapshot", "restore", ...
+    figures: dict[str, str | int | float | bool] = {}
+
+
 class Ended(Event, frozen=True, tag="ended"):
     """The run is over: "finished", "gave up" (backoffLimit), or "deadline"."""
 
@@ -209,7 +220,7 @@ class Ended(Event, frozen=True, tag="ended"):
 
 AnyEvent = (
     Started | Reached | Observed | Injecting | Signalled | MemoryClamped | DiskWiped | HostRenamed
-    | StoreDamaged | Exited | Asked | Effected | Reloaded | Measured | Ended
+    | StoreDamaged | Exited | Asked | Effected | Reloaded | Measured | HostDid | Ended
 )  # fmt: skip
 
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -46,8 +46,9 @@ def tokens(run: Record) -> Tokens:
 
 
 def storage(run: Record) -> Storage:
-    """Return the bytes kept at the end and the bytes that all incarnations wrote."""
-    return Storage(stored=run.stored_bytes, written=sum(event.written_bytes for event in run.exits))
+    """Return the bytes kept at the end and the bytes that all incarnations wrote, or had written for them."""
+    elsewhere = max((event.elsewhere_bytes for event in run.exits), default=0)
+    return Storage(stored=run.stored_bytes, written=sum(event.written_bytes for event in run.exits) + elsewhere)
 
 
 def _acted(run: Record, attempt: int) -> int:

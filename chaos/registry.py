@@ -18,6 +18,7 @@ FOLDERS = {
     "checks": "chaos.checks",
     "explorers": "chaos.explorers",
     "stores": "chaos.stores",
+    "servers": "chaos.servers",
     "targets": "chaos.targets",
     "strategies": "chaos.targets.reference.strategies",
 }

@@ -74,6 +74,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     strategy: str
     fault: str
+    survival: str = ""  # the most that its faults take away: "process", "container", "node", "store" or "none"
     run: int
     seed: int
     plan: str

@@ -7,30 +7,43 @@ environment.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from chaos import ports
+from chaos import durable, leftovers, ports, sqlite_log
+from chaos.durable import Durable
 from chaos.errors import HarnessError
-from chaos.faults import FIRST_HOST, Fault, Scene
+from chaos.faults import FIRST_HOST, KILL_SECONDS, Fault, Scene
 from chaos.gate import Gate, Held
-from chaos.journal import NULL, Ended, Exited, Injecting, Journal, Measured, Observed, Reached, Reloaded, Started
+from chaos.host import Host
+from chaos.journal import (
+    NULL,
+    Ended,
+    Exited,
+    HostDid,
+    Injecting,
+    Journal,
+    Measured,
+    Observed,
+    Reached,
+    Reloaded,
+    Started,
+)
 from chaos.plan import Plan
+from chaos.pool import Leases, Pool
 from chaos.probe import GATE
 from chaos.record import Record
-from chaos.sandbox import Watch, Zones
+from chaos.sandbox import Watch, Zones, warm
+from chaos.sandbox.incarnation import order
 from chaos.sandbox.process import ProcessSandbox
 from chaos.scenario import Limits
 from chaos.stores import Store
@@ -40,10 +53,6 @@ from chaos.world.server import World
 
 THREAD_ID = "chaos-thread"
 """The same in every run: idempotency keys are derived from it, and the run must equal its reference."""
-
-FOLDER = f"chaos-{os.stat('/proc/self/ns/pid').st_ino}-"
-"""Sandboxes are in the system's temporary folder, outside of any repository, as `chaos-NAMESPACE-PID-...`: the next
-campaign can tell by the harness's pid, in the namespace where that means the same, what a killed one left."""
 
 POLL_SECONDS = 0.02  # an agent without a gate ends unnoticed for at most this long
 EXIT_SECONDS = 0.05  # one of its processes closed its connection: most likely the agent ends, else it goes on
@@ -63,6 +72,8 @@ class Setup:
     faults: Mapping[str, Fault]
     store: Store | None
     volatile: tuple[str, ...] = ()  # paths of the state that may differ between equal runs
+    pool: Pool = field(default_factory=Pool)
+    warm: bool = True  # agents are forked from a process that has their imports done
 
 
 def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Record:
@@ -80,17 +91,23 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
     with ExitStack() as stack:
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
-        root = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
-        stack.callback(_surely, partial(shutil.rmtree, root, ignore_errors=True))
+        root = leftovers.folder()
+        stack.callback(_surely, partial(leftovers.remove, root))
+        leases = stack.enter_context(setup.pool.leases(setup.strategy.needs))
         world = stack.enter_context(World(setup.brain, journal))
         gate = Gate()
         stack.callback(gate.close)
         sandbox = ProcessSandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
         stack.callback(_surely, sandbox.close)
+        host = setup.strategy.host(sandbox, partial(_report, journal))
+        if host is not None:
+            stack.callback(_surely, partial(_close_host, host, sandbox))
+            world.thinking = host.asked
+            sandbox.make_zones()  # it may have put another file system under them
         setup.target.prepare(sandbox.zones.assets, setup.seed)
         taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
         watch = replace(setup.watch, ports=taken)
-        _Run(setup, plan, journal, world, gate, sandbox, watch, rng).supervise()
+        _Run(setup, plan, journal, world, gate, sandbox, watch, rng, leases, host).supervise()
         return Record(journal.events, setup.volatile)
 
 
@@ -101,6 +118,18 @@ def _surely(clean_up: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         clean_up()
         raise
+
+
+def _report(journal: Journal, what: str, figures: Mapping[str, object]) -> None:
+    journal.add(HostDid, what=what, figures=dict(figures))
+
+
+def _close_host(host: Host, sandbox: ProcessSandbox) -> None:
+    """Close the half of the strategy that is outside: nothing of the agent may hold what it has to undo."""
+    sandbox.kill()
+    if sandbox.pid:
+        sandbox.wait(KILL_SECONDS)
+    host.close()
 
 
 class _Run:
@@ -116,10 +145,14 @@ class _Run:
         sandbox: ProcessSandbox,
         watch: Watch,
         rng: random.Random,
+        leases: Leases,
+        host: Host | None,
     ) -> None:
         self.setup, self.plan, self.journal = setup, plan, journal
         self.world, self.gate, self.sandbox = world, gate, sandbox
-        self.scene = Scene(sandbox, world, journal, self, rng, setup.store)
+        self.leases, self.host = leases, host
+        self.durable = Durable(sandbox.zones.durable, leases.parts)
+        self.scene = Scene(sandbox, world, journal, self, rng, setup.store, self.durable)
         self.injected = 0
         self.written = 0
         self.deadline = time.monotonic() + setup.limits.deadline_seconds
@@ -148,15 +181,27 @@ class _Run:
 
     def _incarnation(self) -> int:
         """Start the agent once and return its exit status; all that it announced has been answered or cut off."""
+        if self.host is not None:
+            self.sandbox.make_zones()
+            self.host.starting(self.journal.attempt)
         launch = self.setup.target.launch(self.setup.strategy, self.setup.seed, self.sandbox.zones.root)
         self.written = 0
-        env = {**agent_environment(self.sandbox.zones.root, launch, self.world, self.watch), GATE: self.gate.address}
-        pid = self.sandbox.start(launch.command, env)
+        env = {**self._environment(launch), GATE: self.gate.address}
+        pid = self.sandbox.start(launch.command, env, launch.warm if self.setup.warm else ())
         self.journal.add(Started, pid=pid, hostname=self.sandbox.hostname, thread_id=THREAD_ID)
         status = self._watch()
         self.gate.drop()
         log = self.sandbox.log() if status else ""
-        self.journal.add(Exited, status=status, oom_kill=self.sandbox.oom_kills(), written_bytes=self.written, log=log)
+        self.journal.add(
+            Exited,
+            status=status,
+            oom_kill=self.sandbox.oom_kills(),
+            written_bytes=self.written,
+            stored_bytes=self._stored(),
+            log_bytes=sqlite_log.surplus(self.durable.folder),
+            elsewhere_bytes=self.leases.written_bytes() + (self.host.written_bytes() if self.host else 0),
+            log=log,
+        )
         return status
 
     def _watch(self) -> int:
@@ -175,6 +220,8 @@ class _Run:
         """Note the point, break what is planned there, and let the agent go if it still can."""
         said = held.said
         self._note(held)
+        if self.host is not None:
+            self.host.standing(said.point, said.step)
         if said.point == "finished" or (said.point == "after_load" and self.journal.attempt > 1):
             self._observe(said.step, said.point)
         # What a dead process had announced may still come in: it cannot be broken a second time.
@@ -223,27 +270,41 @@ class _Run:
         if self.setup.strategy.durable:
             state, error = self._reload(zones)
             self.journal.add(Reloaded, state=state, error=error)
-        self.journal.add(Measured, stored_bytes=_size(zones.durable))
+        self.journal.add(Measured, stored_bytes=self._stored())
+
+    def _stored(self) -> int:
+        """Return what stays in the durable zone: files, and what the run has on servers."""
+        told = self.host.stored_bytes() if self.host else None
+        return self.leases.stored_bytes() + (_size(self.durable.folder) if told is None else told)
+
+    def _environment(self, launch: Launch) -> dict[str, str]:
+        leases = durable.environment(self.leases.parts)
+        return {**agent_environment(self.sandbox.zones.root, launch, self.world, self.watch), **leases}
 
     def _reload(self, zones: Zones) -> tuple[msgspec.Raw, str]:
         """Have a new process read the store: what it prints is the state that a resume would see."""
         launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, zones.root)
         try:
-            env = agent_environment(zones.root, launch, self.world, self.watch)
-            done = subprocess.run(
-                launch.command, cwd=zones.root, env=env, capture_output=True, timeout=RELOAD_SECONDS, check=False
-            )
+            status, output, errors = self._read(launch)
         except subprocess.TimeoutExpired:
             return NULL, f"reading the store took more than {RELOAD_SECONDS:g} s"
-        if done.returncode:
-            return NULL, _last_line(done.stderr) or f"reading the store ended with status {done.returncode}"
+        if status:
+            return NULL, _last_line(errors) or f"reading the store ended with status {status}"
         try:
-            msgspec.json.decode(done.stdout)
+            msgspec.json.decode(output)
         except msgspec.DecodeError as error:
-            raise HarnessError(
-                f"the reload command printed {done.stdout[:80]!r}, not a JSON object ({error})"
-            ) from None
-        return msgspec.Raw(done.stdout.strip()), ""
+            raise HarnessError(f"the reload command printed {output[:80]!r}, not a JSON object ({error})") from None
+        return msgspec.Raw(output.strip()), ""
+
+    def _read(self, launch: Launch) -> tuple[int, bytes, bytes]:
+        """Run the command of *launch* to its end and return status, output and errors."""
+        env, root = self._environment(launch), self.sandbox.zones.root
+        if self.setup.warm and launch.warm:
+            return warm.run(launch.warm, order("none", "", (), launch.command, env), root, RELOAD_SECONDS)
+        done = subprocess.run(
+            launch.command, cwd=root, env=env, capture_output=True, timeout=RELOAD_SECONDS, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
 
 
 def agent_environment(root: Path, launch: Launch, world: World, watch: Watch) -> dict[str, str]:
@@ -259,15 +320,6 @@ def agent_environment(root: Path, launch: Launch, world: World, watch: Watch) ->
         **world.env(),
         **launch.env,
     }
-
-
-def sweep() -> None:
-    """Remove the sandbox folders of harnesses that are dead: killed, they could not do it themselves."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
-        pid = folder.name.removeprefix(FOLDER).partition("-")[0]
-        with contextlib.suppress(FileNotFoundError):  # another worker was faster
-            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.lstat().st_uid == os.getuid():
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _size(folder: Path) -> int:

@@ -5,6 +5,7 @@ Without `--chaos` nothing is collected and nothing of the harness is imported: o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,7 @@ def chaos_seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def chaos_runner(request: pytest.FixtureRequest) -> Runner:
+def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     """What runs cells; its reference runs are shared by all tests of this process. Skips without `--chaos`."""
     found = _settings(request)
     from chaos.campaign import Runner
@@ -135,7 +136,10 @@ def chaos_runner(request: pytest.FixtureRequest) -> Runner:
 
     _begin(request.config)  # a test may ask for this fixture while it runs
     case = parse_case(found.case) if found.case else None
-    return Runner(Path(found.folder), found.campaign, found.seed, found.runs, case)
+    addresses = dict(found.servers)
+    runner = Runner(Path(found.folder), found.campaign, found.seed, found.runs, case, addresses, warm=not found.cold)
+    yield runner
+    runner.close()
 
 
 def _settings(request: pytest.FixtureRequest) -> Settings:

@@ -21,6 +21,11 @@ _OPTIONS = (
     ("--chaos-runs", "N", "Runs of each cell whose faults hit at random places, instead of what the scenario says."),
     ("--chaos-strategy", "NAME[,NAME]", "Only these recovery strategies: labels, or names for all their variants."),
     ("--chaos-fault", "NAME[,NAME]", "Only these faults: labels, or kinds for all faults of a kind."),
+    (
+        "--chaos-servers",
+        "NAME=ADDRESS[,...]",
+        "Servers that strategies use (postgres, redis, temporal); the others are started when a binary is at hand.",
+    ),
     ("--chaos-case", "PLAN#RUN", f"Replay exactly one run, as printed with a failure (results: {RESULTS}/{REPLAY})."),
     ("--chaos-results", "DIR", f"Where results and journals go (default: {RESULTS}); earlier ones are replaced."),
     ("--chaos-report", "FILE", f"The HTML report (default: {REPORT} among the results)."),
@@ -37,12 +42,18 @@ class Settings(NamedTuple):
     report: str
     runs: int | None
     case: str
+    servers: tuple[tuple[str, str], ...] = ()
+    cold: bool = False
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options to `pytest --help`, each but `--chaos` with its environment variable as the default."""
     group = parser.getgroup("chaos", "recovery testing of long-running agents (pytest-chaos)")
     _add(group, "--chaos", action="store_true", default=False, help=f"Run the scenarios in *{SUFFIX} files.")
+    variable = _variable("--chaos-cold")
+    text = "Start agents as new interpreters instead of forking them from one that has their imports done."
+    cold = os.environ.get(variable, "") == "1"
+    _add(group, "--chaos-cold", action="store_true", default=cold, help=f"{text} Environment: {variable}=1.")
     for name, metavar, text in _OPTIONS:
         variable = _variable(name)
         # Empty is unset: CI systems hand on inputs that nobody gave as empty variables.
@@ -84,7 +95,35 @@ def read(config: pytest.Config) -> Settings:
     if report.is_dir():
         raise pytest.UsageError(f"--chaos-report: {report} is a folder; name a file")
     base = seeds.fresh() if seed is None else seed
-    return Settings(base, seed is not None, campaign_name(), str(folder), str(report), runs, case)
+    servers, cold = _servers(config), bool(config.getoption("--chaos-cold"))
+    return Settings(base, seed is not None, campaign_name(), str(folder), str(report), runs, case, servers, cold)
+
+
+def _servers(config: pytest.Config) -> tuple[tuple[str, str], ...]:
+    """Return name and address of each server that the user has; UsageError for what is no such pair."""
+    from chaos.errors import ScenarioError
+
+    try:
+        return servers_of("--chaos-servers", config.getoption("--chaos-servers") or "")
+    except ScenarioError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def servers_of(option: str, text: str) -> tuple[tuple[str, str], ...]:
+    """Return name and address of each server in the *text* of *option*; ScenarioError for what is no such pair."""
+    from chaos import registry
+    from chaos.errors import ScenarioError, did_you_mean
+
+    known = registry.names("servers")
+    found = []
+    for pair in text.replace(",", " ").split():
+        name, equals, address = pair.partition("=")
+        if name not in known:
+            raise ScenarioError(f"{option}: there is no server {name!r}; {did_you_mean(name, known)}")
+        if not equals or not address:
+            raise ScenarioError(f"{option}: {pair!r} has no address; write {name}=ADDRESS")
+        found.append((name, address))
+    return tuple(found)
 
 
 def _number(config: pytest.Config, option: str, least: int, most: int) -> int | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:  # an incarnation of the agent imports this module too, and needs nothing of the harness
-    from chaos.sandbox import Watch
+    from chaos.host import Host, Report
+    from chaos.sandbox import Sandbox, Watch
     from chaos.world import Brain
 
 
@@ -33,10 +34,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start one incarnation: *command* and the *env* that it needs beyond the harness's own."""
+    """How to start one incarnation: *command* and the *env* that it needs beyond the harness's own.
+
+    *warm* are modules that it imports: it may be forked from a process that has them. Its command is then
+    `python -m MODULE ARGUMENT...`, with this interpreter.
+    """
 
     command: tuple[str, ...]
     env: Mapping[str, str]
+    warm: tuple[str, ...] = ()
 
 
 class Strategy(Protocol):
@@ -44,7 +50,8 @@ class Strategy(Protocol):
 
     *claims* names what it restores after the container is gone: "messages", "files", "processes",
     "environment". *store* names the module of `chaos.stores` that its durable zone is laid out as, or "".
-    *durable* tells whether a new process can read the state back.
+    *durable* tells whether a new process can read the state back. *needs* names the servers that it keeps its state
+    on (modules of `chaos.servers`), *imports* the heavy modules that its half in the agent imports.
     """
 
     @property
@@ -53,6 +60,35 @@ class Strategy(Protocol):
     def store(self) -> str: ...
     @property
     def durable(self) -> bool: ...
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+    @property
+    def imports(self) -> tuple[str, ...]: ...
+
+    def missing(self) -> str:
+        """Return what this machine lacks for it besides its servers, and the remedy; "" if nothing."""
+        ...
+
+    def host(self, sandbox: Sandbox, report: Report) -> Host | None:
+        """Return its half outside of *sandbox* for one run, None if it has none.
+
+        The zones are empty yet: this is the place to mount a file system over `sandbox.zones.root`, with its image
+        beside that folder; zones that it hides are made anew. *report* writes into the journal.
+        """
+        ...
+
+
+class InProcess:
+    """What most strategies have in common: all of them is in the agent's process, and needs nothing else."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    imports: ClassVar[tuple[str, ...]] = ()
+
+    def missing(self) -> str:
+        return ""
+
+    def host(self, sandbox: Sandbox, report: Report) -> Host | None:
+        return None
 
 
 class Target(Protocol):

@@ -13,22 +13,25 @@ import pytest
 
 from chaos import registry
 from chaos.checks import Check
+from chaos.durable import Durable
 from chaos.errors import UnknownName
 from chaos.explorers import Explorer
 from chaos.faults import Fault
 from chaos.sandbox import Able, Survival
+from chaos.servers import Server
 from chaos.stores import Store
 from chaos.targets import Strategy, Target
 
 PROTOCOLS: dict[str, type] = {
     "faults": Fault, "checks": Check, "explorers": Explorer, "stores": Store, "targets": Target,
-    "strategies": Strategy,
+    "strategies": Strategy, "servers": Server,
 }  # fmt: skip
 OURS = {
     "faults": {"kill", "oom_kill", "evict", "rate_limit", "corrupt_delta"},
     "checks": {"state", "files", "processes", "environment", "effects", "goal", "budget", "finishes", "corruption"},
     "explorers": {"every", "sampled", "fixed", "recovery", "replay", "combine"},
     "stores": {"jsonl", "langgraph_sqlite"},
+    "servers": {"postgres", "redis", "temporal"},
     "targets": {"reference", "planted"},
     "strategies": {"restart", "in_memory", "chat_history", "full_snapshot", "delta", "cow"},
 }
@@ -113,7 +116,9 @@ def test_a_strategy_s_claims_and_store_exist(name: str) -> None:
     assert strategy.claims <= {"messages", "files", "processes", "environment"}
     assert strategy.store in {"", *registry.names("stores")}
     assert strategy.durable or not strategy.claims, "what is not durable restores nothing"
-    assert strategy.load(Path("/nonexistent")) is None
+    assert set(strategy.needs) <= set(registry.names("servers"))
+    assert isinstance(strategy.missing(), str)
+    assert strategy.load(Durable(Path("/nonexistent"))) is None
 
 
 @every_plugin

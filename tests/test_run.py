@@ -27,8 +27,9 @@ from chaos.faults import Scene
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
 from chaos.journal import Ended, Event, Exited, Injecting, Measured, Observed, Reached, Reloaded, Started
+from chaos.leftovers import PREFIX, sweep
 from chaos.plan import Plan, parse_plan
-from chaos.run import FOLDER, THREAD_ID, execute
+from chaos.run import THREAD_ID, execute
 from chaos.sandbox import hierarchy
 from chaos.world import Message, Reply
 from tests import toy
@@ -210,7 +211,7 @@ def test_the_journal_of_a_killed_harness_can_be_read(tmp_path: Path, temporary: 
     assert (last.step, last.phase) == (1, "before_think")
     until(lambda: not processes(str(temporary)), "the agent died with its harness")
     assert len(list(temporary.iterdir())) == 1  # only the folder is left,
-    run.sweep()
+    sweep()
     assert list(temporary.iterdir()) == []  # until the next campaign begins
 
 
@@ -507,11 +508,11 @@ DEAD = 4_194_305  # no process has a number above 2^22
 
 def test_a_campaign_begins_by_removing_what_dead_ones_left(temporary: Path) -> None:
     dead, mine, other = (
-        temporary / name for name in (f"{FOLDER}{DEAD}-x", f"{FOLDER}{os.getpid()}-x", "chaos-notes-2031")
+        temporary / name for name in (f"{PREFIX}{DEAD}-x", f"{PREFIX}{os.getpid()}-x", "chaos-notes-2031")
     )
     for folder in (dead, mine, other):
         (folder / "sandbox").mkdir(parents=True)
-    run.sweep()
+    sweep()
     assert sorted(temporary.iterdir()) == sorted((mine, other))
     shutil.rmtree(mine)
     shutil.rmtree(other)
@@ -519,15 +520,15 @@ def test_a_campaign_begins_by_removing_what_dead_ones_left(temporary: Path) -> N
 
 def test_a_dangling_link_is_nothing_to_stumble_over(temporary: Path) -> None:
     """As is a folder that another worker has just removed."""
-    link = temporary / f"{FOLDER}{DEAD}-x"
+    link = temporary / f"{PREFIX}{DEAD}-x"
     link.symlink_to("nowhere")
     try:
-        run.sweep()
+        sweep()
     finally:
         link.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("place", ["chaos.sandbox.process._empty", "chaos.run.shutil.rmtree"])
+@pytest.mark.parametrize("place", ["chaos.sandbox.process._empty", "chaos.leftovers.shutil.rmtree"])
 def test_an_interrupt_in_the_middle_of_the_clean_up_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

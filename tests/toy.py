@@ -27,7 +27,7 @@ from chaos.run import Setup, execute
 from chaos.sandbox import Watch
 from chaos.scenario import ExpectedFailure, FaultSpec, Limits, Scenario, StrategySpec
 from chaos.stores import Store
-from chaos.targets import Facts, Launch, Strategy
+from chaos.targets import Facts, InProcess, Launch, Strategy
 from chaos.world import Answer, Message, Reply
 
 GOAL = "Count to the end."
@@ -39,7 +39,7 @@ CHECKS = ("state", "files", "effects", "goal", "finishes", "corruption", "recove
 
 
 @dataclass(frozen=True)
-class Keeps:
+class Keeps(InProcess):
     """A log of all answers in the durable zone."""
 
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "files"})
@@ -48,7 +48,7 @@ class Keeps:
 
 
 @dataclass(frozen=True)
-class Forgets:
+class Forgets(InProcess):
     """Nothing is kept."""
 
     claims: ClassVar[frozenset[str]] = frozenset()

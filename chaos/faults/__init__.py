@@ -17,6 +17,7 @@ from chaos.results import Landed
 from chaos.sandbox import Able, Sandbox, Survival
 
 if TYPE_CHECKING:
+    from chaos.durable import Durable
     from chaos.stores import Store
     from chaos.world.server import World
 
@@ -45,6 +46,7 @@ class Scene:
     gate: Hold
     rng: random.Random
     store: Store | None
+    durable: Durable
 
     def signal(self, number: int) -> None:
         """Send a signal to the agent's first process, and note it."""

@@ -6,10 +6,10 @@ import hashlib
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Literal
 
+from chaos.durable import Durable
 from chaos.faults import Scene, first, hit
 from chaos.journal import AnyEvent, Exited, StoreDamaged
 from chaos.results import Landed
@@ -43,7 +43,7 @@ class CorruptDelta:
 
     def inject(self, scene: Scene) -> None:
         scene.end_by_kill()
-        durable = scene.sandbox.zones.durable
+        durable = scene.durable
         if scene.store is None or (delta := self._choose(scene.store.deltas(durable), scene.rng)) is None:
             return
         before = _digest(scene.store, durable)
@@ -69,7 +69,7 @@ class CorruptDelta:
         }[self.which]
         return rng.choice(wanted) if wanted else None
 
-    def _damage(self, store: Store, durable: Path, delta: Delta, data: bytes, rng: Random) -> None:
+    def _damage(self, store: Store, durable: Durable, delta: Delta, data: bytes, rng: Random) -> None:
         if self.how == "delete":
             store.delete(durable, delta)
         elif self.how == "duplicate":
@@ -99,7 +99,7 @@ class CorruptDelta:
         )
 
 
-def _digest(store: Store, durable: Path) -> tuple[int, str]:
+def _digest(store: Store, durable: Durable) -> tuple[int, str]:
     """Return the number of deltas and a digest over all their bytes, read back from the store."""
     deltas = store.deltas(durable)
     digest = hashlib.blake2b(digest_size=8)

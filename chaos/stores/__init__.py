@@ -1,13 +1,15 @@
 """What a strategy leaves in the durable zone, as a fault sees it: a list of stored deltas that can be damaged.
 
-One module per storage format, written against the format and not against the runtime.
+One module per storage format, written against the format and not against the runtime. What is on a server is found by
+the lease that the run has there (`Durable.leases`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
+
+from chaos.durable import Durable
 
 
 @dataclass(frozen=True, order=True)
@@ -27,22 +29,22 @@ class Delta:
 class Store(Protocol):
     """A frozen dataclass without fields; the agent is not running while it is used."""
 
-    def deltas(self, durable: Path) -> tuple[Delta, ...]:
+    def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         """Return the deltas stored in the *durable* zone, oldest first; none if there is no store yet."""
         ...
 
-    def read(self, durable: Path, delta: Delta) -> bytes:
+    def read(self, durable: Durable, delta: Delta) -> bytes:
         """Return the stored bytes of *delta*; b"" if it is gone."""
         ...
 
-    def write(self, durable: Path, delta: Delta, data: bytes) -> None:
+    def write(self, durable: Durable, delta: Delta, data: bytes) -> None:
         """Replace the stored bytes of *delta*."""
         ...
 
-    def delete(self, durable: Path, delta: Delta) -> None:
+    def delete(self, durable: Durable, delta: Delta) -> None:
         """Remove *delta*."""
         ...
 
-    def duplicate(self, durable: Path, delta: Delta) -> None:
+    def duplicate(self, durable: Durable, delta: Delta) -> None:
         """Store *delta* a second time, right behind itself."""
         ...

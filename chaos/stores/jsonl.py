@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from chaos.durable import Durable
 from chaos.stores import Delta
 
 LOG = "history.jsonl"
@@ -14,33 +14,33 @@ LOG = "history.jsonl"
 class Jsonl:
     """The lines of `history.jsonl`; the line break does not belong to the delta."""
 
-    def deltas(self, durable: Path) -> tuple[Delta, ...]:
+    def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         return tuple(Delta(order, order, len(line), True) for order, line in enumerate(_lines(durable)))
 
-    def read(self, durable: Path, delta: Delta) -> bytes:
+    def read(self, durable: Durable, delta: Delta) -> bytes:
         lines = _lines(durable)
         return lines[delta.row] if delta.row < len(lines) else b""
 
-    def write(self, durable: Path, delta: Delta, data: bytes) -> None:
+    def write(self, durable: Durable, delta: Delta, data: bytes) -> None:
         lines = _lines(durable)
         lines[delta.row] = data
         _store(durable, lines)
 
-    def delete(self, durable: Path, delta: Delta) -> None:
+    def delete(self, durable: Durable, delta: Delta) -> None:
         lines = _lines(durable)
         del lines[delta.row]
         _store(durable, lines)
 
-    def duplicate(self, durable: Path, delta: Delta) -> None:
+    def duplicate(self, durable: Durable, delta: Delta) -> None:
         lines = _lines(durable)
         lines.insert(delta.row, lines[delta.row])
         _store(durable, lines)
 
 
-def _lines(durable: Path) -> list[bytes]:
-    path = durable / LOG
+def _lines(durable: Durable) -> list[bytes]:
+    path = durable.folder / LOG
     return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 
-def _store(durable: Path, lines: list[bytes]) -> None:
-    (durable / LOG).write_bytes(b"".join(line + b"\n" for line in lines))
+def _store(durable: Durable, lines: list[bytes]) -> None:
+    (durable.folder / LOG).write_bytes(b"".join(line + b"\n" for line in lines))

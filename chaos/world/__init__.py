@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 
 class ToolFunction(TypedDict):
@@ -65,3 +65,19 @@ class Brain(Protocol):
     def serve(self, service: str, operation: str, payload: Mapping[str, Any]) -> Answer:
         """Answer a call of a service. The world deduplicates by idempotency key and keeps the ledger."""
         ...
+
+
+@runtime_checkable
+class Placing(Protocol):
+    """What a brain has besides where a prompt need not hold the whole conversation: it tells the turn itself."""
+
+    def turn(self, messages: Sequence[Message]) -> int:
+        """Return how many of the model's turns came before this prompt; any prompt must have an answer."""
+        ...
+
+
+def turn_of(brain: Brain, messages: Sequence[Message]) -> int:
+    """Return how many of the model's turns came before the prompt *messages*: it shows them all, or *brain* knows."""
+    if isinstance(brain, Placing):
+        return brain.turn(messages)
+    return sum(message["role"] == "assistant" for message in messages)

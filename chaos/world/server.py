@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.message import Message as Headers
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from chaos.journal import AnyEvent, Asked, Journal
-from chaos.world import Brain, Reply, anthropic_messages, openai_chat, services
+from chaos.world import Brain, Reply, anthropic_messages, openai_chat, services, turn_of
 from chaos.world.listener import HOST, Listener, Response
 from chaos.world.openai_chat import Completion, Dialect, Malformed, ModelRequest, whole
 from chaos.world.rate_limit import RateLimiter
@@ -45,6 +45,8 @@ class World:
         self.rate_limit = RateLimiter()
         self.failure: Exception | None = None
         """The first error of the brain or the journal themselves (not a refusal): the run is a harness error."""
+        self.thinking: Callable[[int], None] = lambda turn: None
+        """Called with the turn while the model "thinks": before an answer is sent, and not for a refusal."""
         self._brain = brain
         self._journal = journal
         self._services = services.Services(brain, self._add)
@@ -128,8 +130,8 @@ class World:
     def _ask(self, dialect: Dialect, headers: Headers, body: bytes) -> Response:
         request = dialect.parse(body)
         seen, tokens_in = prefixes(request.messages), count_prompt(request.messages)
-        accounts = {
-            "turn": sum(message["role"] == "assistant" for message in request.messages),
+        accounts: dict[str, Any] = {
+            "turn": turn_of(self._brain, request.messages),
             "goal": self._brain.goal(request.messages),
             "budget": _budget(request, headers),
             "tokens_in": tokens_in,
@@ -155,6 +157,7 @@ class World:
         )
         # rendered in full before it is journalled: what the journal calls 200 can be sent
         rendered = tuple(dialect.events(done)) if request.stream else dialect.render(done)
+        self.thinking(accounts["turn"])
         self._record(request, seen, status=200, tokens_out=done.tokens_out, **accounts)
         return Response(200, rendered, (named,))
 

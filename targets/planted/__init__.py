@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from chaos.errors import ScenarioError, UnknownName, did_you_mean
-from chaos.targets import Facts, Launch, Strategy
+from chaos.targets import Facts, InProcess, Launch, Strategy
 from chaos.targets.reference import Reference
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def driver_of(bug: str) -> type[Driver]:
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(InProcess):
     """A plain durable loop: a checkpoint for each step, replaced as a whole, with the files that belong to it."""
 
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "files", "processes", "environment"})

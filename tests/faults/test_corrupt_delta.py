@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from chaos.durable import Durable
 from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.journal import AnyEvent, Exited, StoreDamaged
 from chaos.stores import Store
@@ -137,7 +138,7 @@ def test_the_next_incarnation_reads_exactly_one_changed_record(
 
 @pytest.mark.parametrize(("which", "place"), [("first", 1), ("latest", 5), ("covered", None), ("live", None)])
 def test_which_record(tmp_path: Path, which: Any, place: int | None, database: Path) -> None:
-    live = {delta.order for delta in LanggraphSqlite().deltas(database.parent) if delta.live}
+    live = {delta.order for delta in LanggraphSqlite().deltas(Durable(database.parent)) if delta.live}
     assert live and len(live) < 5
     for seed in range(3):
         ran = run(tmp_path / str(seed), CorruptDelta(how="delete", which=which), LanggraphSqlite(), database, seed)

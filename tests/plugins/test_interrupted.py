@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos import run
+from chaos.leftovers import PREFIX
 from tests.plugins.project import Done, Project, cgroups, scenario, until
 
 FOLDER = Path(".chaos")
@@ -93,7 +93,7 @@ def test_what_a_killed_campaign_left_is_swept_by_the_next(project: Project, opti
 
 
 def test_sandboxes_of_the_living_are_not_swept(project: Project) -> None:
-    living = project.tmp / f"{run.FOLDER}{os.getpid()}-living"
+    living = project.tmp / f"{PREFIX}{os.getpid()}-living"
     living.mkdir()
     (project.tmp / "chaos-monkey-notes").mkdir()  # not ours
     project.write("kill.chaos.yaml", scenario(runs=1))

@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.durable import Durable
 from chaos.stores.jsonl import LOG, Jsonl
 
 lines = st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line), min_size=1, max_size=8)
@@ -18,25 +19,25 @@ def log(folder: Path, content: list[bytes]) -> Path:
 
 
 def test_no_log_has_no_deltas(tmp_path: Path) -> None:
-    assert Jsonl().deltas(tmp_path) == ()
+    assert Jsonl().deltas(Durable(tmp_path)) == ()
 
 
 def test_a_torn_last_line_is_no_delta(tmp_path: Path) -> None:
     (tmp_path / LOG).write_bytes(b'{"a": 1}\n{"b"')
-    assert len(Jsonl().deltas(tmp_path)) == 1
+    assert len(Jsonl().deltas(Durable(tmp_path))) == 1
 
 
 @given(content=lines, data=st.data())
 def test_each_operation_changes_one_line(content: list[bytes], data: st.DataObject, tmp_path_factory: object) -> None:
     folder = tmp_path_factory.mktemp("log")  # type: ignore[attr-defined]
     store = Jsonl()
-    delta = data.draw(st.sampled_from(store.deltas(log(folder, content))))
+    delta = data.draw(st.sampled_from(store.deltas(Durable(log(folder, content)))))
     at = delta.row
 
-    assert store.read(folder, delta) == content[at]
-    store.write(folder, delta, b"other")
+    assert store.read(Durable(folder), delta) == content[at]
+    store.write(Durable(folder), delta, b"other")
     assert (folder / LOG).read_bytes().split(b"\n")[:-1] == [*content[:at], b"other", *content[at + 1 :]]
-    store.delete(log(folder, content), delta)
+    store.delete(Durable(log(folder, content)), delta)
     assert (folder / LOG).read_bytes().split(b"\n")[:-1] == content[:at] + content[at + 1 :]
-    store.duplicate(log(folder, content), delta)
+    store.duplicate(Durable(log(folder, content)), delta)
     assert (folder / LOG).read_bytes().split(b"\n")[:-1] == content[: at + 1] + content[at:]
