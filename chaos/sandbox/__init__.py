@@ -88,8 +88,17 @@ class Sandbox(Protocol):
         """The host's number of the agent's first process; 0 before the first start."""
         ...
 
-    def start(self, command: Sequence[str], env: Mapping[str, str]) -> int:
-        """Start *command* as the root of a new process tree and return its pid on the host."""
+    @property
+    def cgroups(self) -> tuple[Path, ...]:
+        """The `cgroup.procs` files by which a process joins the agent's limits; none without a cgroup."""
+        ...
+
+    def start(self, command: Sequence[str], env: Mapping[str, str], warm: Sequence[str] = ()) -> int:
+        """Start *command* as the root of a new process tree and return its pid on the host.
+
+        Args:
+            warm: modules that it may find imported already.
+        """
         ...
 
     def wait(self, timeout: float | None) -> int | None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import HarnessError
+from chaos.sandbox import warm
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 START_SECONDS = 30.0  # a launcher needs 0.02 s; this long means that the machine is beyond use
@@ -35,10 +36,32 @@ def order(
     return [os.fsencode(field) for field in fields]
 
 
-class Incarnation:
-    """One life of the agent: its launcher, its pidfd, its output, and in the end its status."""
+def _launch(control: int, output: int, cwd: Path, modules: Sequence[str]) -> subprocess.Popen[bytes] | warm.Forked:
+    """Start a launcher: a new interpreter, or a fork of one that has *modules*."""
+    if modules:
+        return warm.server(modules).start("launch", cwd, control, output, output)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(LAUNCHER), str(control), str(os.getpid())],
+        env={},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=[control],
+        start_new_session=True,
+    )
 
-    def __init__(self, order: Sequence[bytes], cwd: Path) -> None:
+
+class Incarnation:
+    """One life of the agent: its launcher, its pidfd, its output, and in the end its status.
+
+    Args:
+        order: what to start (see `order`).
+        cwd: the folder that it starts in.
+        modules: what it finds imported; its command is then `python -m MODULE ARGUMENT...`.
+    """
+
+    def __init__(self, order: Sequence[bytes], cwd: Path, modules: Sequence[str] = ()) -> None:
         self.status: int | None = None
         self.features: frozenset[str] = frozenset()
         self.pid, self._pidfd = 0, -1
@@ -49,16 +72,7 @@ class Incarnation:
         self._control, theirs = socket.socketpair()
         self._output, output = os.pipe()
         with theirs:
-            self._launcher = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(LAUNCHER), str(theirs.fileno()), str(os.getpid())],
-                env={},
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+            self._launcher = _launch(theirs.fileno(), output, cwd, modules)
         os.close(output)
         self._control.settimeout(START_SECONDS)
         try:

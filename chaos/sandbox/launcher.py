@@ -21,6 +21,13 @@ import os
 import select
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    Begin = Callable[["Order"], NoReturn]
+
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID = 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 16384, 1 << 19
@@ -122,7 +129,7 @@ def enter_namespaces(order: Order) -> list[str]:
     return made
 
 
-def become_agent(control: int, order: Order, cgroups: list[int]) -> None:
+def become_agent(control: int, order: Order, cgroups: list[int], begin: Begin) -> None:
     """Turn the forked child into the agent; return only by an exception."""
     os.setsid()
     for file in cgroups:
@@ -141,6 +148,11 @@ def become_agent(control: int, order: Order, cgroups: list[int]) -> None:
         os._exit(1)
     if not order.argv:
         os._exit(0)
+    begin(order)
+
+
+def execute(order: Order) -> NoReturn:
+    """Become the order's command."""
     os.execvpe(order.argv[0], order.argv, order.env)
 
 
@@ -202,11 +214,11 @@ def remove_cgroups(order: Order) -> None:
             pass
 
 
-def main(control: int, harness_pid: int) -> None:
-    """Carry out one order, from start to end."""
+def main(control: int, harness_pid: int, parent: int, begin: Begin) -> None:
+    """Carry out one order, from start to end; *parent* is who started us, *begin* makes the agent of the last fork."""
     os.set_inheritable(control, False)
     harness = os.pidfd_open(harness_pid)  # not PDEATHSIG: that is bound to the thread that started us
-    if os.getppid() != harness_pid:
+    if os.getppid() != parent:
         return
     order = receive(control)
     try:
@@ -215,24 +227,24 @@ def main(control: int, harness_pid: int) -> None:
     except OSError as error:
         return say(control, f"failed {error.strerror} {error.filename or ''}")
     libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
-    begun, begin = os.pipe()
+    begun, told = os.pipe()
     agent = os.fork()
     if agent == 0:
         try:
-            become_agent(control, order, cgroups)
+            become_agent(control, order, cgroups, begin)
         except BaseException as error:
-            os.write(begin, (getattr(error, "strerror", None) or repr(error)).encode())
+            os.write(told, (getattr(error, "strerror", None) or repr(error)).encode())
         os._exit(127)
-    os.close(begin)
+    os.close(told)
     say(control, f"pid {agent} {' '.join(made)}")
     failure = os.read(begun, 4096).decode()  # closed by a successful exec
     say(control, f"failed {failure}" if failure else "running")
     status = attend(agent, harness)
     sweep()
     say(control, f"exit {status}")
-    if os.getppid() != harness_pid:
+    if select.select([harness], [], [], 0)[0]:
         remove_cgroups(order)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[2]), execute)

@@ -81,7 +81,7 @@ class ProcessSandbox:
         self._mode = _namespaces()[0] if namespaces else "none"
         self._memory_bytes = memory_bytes
         self._agent: Incarnation | None = None
-        self._make_zones()
+        self.make_zones()
         parent = hierarchy.find_parent()
         self._cgroup = hierarchy.create(parent, memory_bytes) if parent.memory else None
 
@@ -90,19 +90,29 @@ class ProcessSandbox:
         """The host's number of the agent's first process; 0 before the first start."""
         return self._agent.pid if self._agent else 0
 
-    def start(self, command: Sequence[str], env: Mapping[str, str]) -> int:
-        """Start *command* in `workspace/` with exactly the environment *env*, plus TMPDIR and HOSTNAME if not in it."""
+    @property
+    def cgroups(self) -> tuple[Path, ...]:
+        """The `cgroup.procs` files by which a process joins the agent's limits; none without a cgroup."""
+        return self._cgroup.procs if self._cgroup else ()
+
+    def start(self, command: Sequence[str], env: Mapping[str, str], warm: Sequence[str] = ()) -> int:
+        """Start *command* in `workspace/` with exactly the environment *env*, plus TMPDIR and HOSTNAME if not in it.
+
+        Args:
+            warm: modules that it may find imported already, if it is `python -m MODULE ARGUMENT...`.
+        """
         if self._agent and self._agent.alive:
             raise HarnessError(f"the sandbox {self.zones.root} still holds a live agent; wait for its end first")
         if not command:
             raise HarnessError("the agent's command is empty; name a program")
-        self._make_zones()  # the last incarnation may have removed one; a container runtime makes the folder anew
+        self.make_zones()  # the last incarnation may have removed one; a container runtime makes the folder anew
         if self._cgroup:
             self._cgroup.set_limit(self._memory_bytes)
         env = {"TMPDIR": str(self.zones.tmp), "HOSTNAME": self.hostname, **env}
         cgroups = self._cgroup.procs if self._cgroup else ()
         try:
-            self._agent = Incarnation(order(self._mode, self.hostname, cgroups, command, env), self.zones.workspace)
+            ordered = order(self._mode, self.hostname, cgroups, command, env)
+            self._agent = Incarnation(ordered, self.zones.workspace, warm)
         except HarnessError as error:
             raise HarnessError(f"cannot start {command[0]!r} in {self.zones.workspace}: {error}") from error
         return self._agent.pid
@@ -211,7 +221,8 @@ class ProcessSandbox:
             _empty(self.zones.root)
             self.zones.root.rmdir()
 
-    def _make_zones(self) -> None:
+    def make_zones(self) -> None:
+        """Make the zones that are not there yet."""
         for zone in (self.zones.durable, self.zones.workspace, self.zones.tmp, self.zones.assets):
             zone.mkdir(parents=True, exist_ok=True)
 
