@@ -7,13 +7,44 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+from chaos.durable import Durable
 from chaos.stores import Delta
+from chaos.stores._langgraph import CHANNEL, Record, deltas
 
 DATABASE = "state.db"
-CHANNEL = "messages"
-"""The channel that holds the conversation; the other channels are rewritten whole in every checkpoint."""
+
+_NEWEST = "(SELECT max(checkpoint_id) FROM checkpoints)"
+_WRITES = f"""
+    WITH RECURSIVE line (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id) AS (
+        SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints
+        WHERE checkpoint_id = {_NEWEST}
+        UNION
+        SELECT c.thread_id, c.checkpoint_ns, c.checkpoint_id, c.parent_checkpoint_id FROM checkpoints AS c
+        JOIN line ON c.thread_id = line.thread_id AND c.checkpoint_ns = line.checkpoint_ns
+        AND c.checkpoint_id = line.parent_checkpoint_id
+    )
+    SELECT rowid, length(value), checkpoint_id IN (SELECT checkpoint_id FROM line),
+        checkpoint_id >= coalesce({_NEWEST}, '')
+    FROM writes WHERE channel = ? ORDER BY checkpoint_id, task_id, idx
+"""
+_SNAPSHOTS = f"""
+    SELECT -rowid, length(checkpoint) FROM checkpoints
+    WHERE checkpoint = (SELECT checkpoint FROM checkpoints WHERE checkpoint_id = {_NEWEST}) ORDER BY checkpoint_id
+"""
+_DUPLICATE_WRITE = """
+    INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+    SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path,
+        (SELECT max(idx) + 1 FROM writes AS w WHERE w.checkpoint_id = writes.checkpoint_id
+        AND w.task_id = writes.task_id),
+        channel, type, value
+    FROM writes WHERE rowid = ?
+"""
+_DUPLICATE_SNAPSHOT = """
+    INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+    SELECT thread_id, checkpoint_ns, checkpoint_id || '+', parent_checkpoint_id, type, checkpoint, metadata
+    FROM checkpoints WHERE rowid = ?
+"""
 
 
 @dataclass(frozen=True)
@@ -21,53 +52,57 @@ class LanggraphSqlite:
     """Rows of the table `writes` for the conversation's channel, in the order of their checkpoints.
 
     A `DeltaChannel` counts the updates since its last snapshot in the metadata of the newest checkpoint
-    (`counters_since_delta_snapshot`); these newest rows are live. A full-state channel has no such counter:
-    all its rows are history, for every checkpoint holds the whole value.
+    (`counters_since_delta_snapshot`); these newest rows are live. A channel that is stored whole has no such counter:
+    its rows are history, but for those of a step that has no checkpoint of its own yet.
+
+    Where the newest checkpoint counts no update it holds the conversation whole. Then it is a live delta too: its row
+    of `checkpoints`, which has all channels in one value, under its negative number. It stands where it was stored:
+    the `latest` but for a step's writes without a checkpoint. `first` and `covered` are rows of `writes`.
     """
 
-    def deltas(self, durable: Path) -> tuple[Delta, ...]:
-        if not (durable / DATABASE).exists():
+    def deltas(self, durable: Durable) -> tuple[Delta, ...]:
+        if not (durable.folder / DATABASE).exists():
             return ()
         with _opened(durable) as database:
             if not _has_tables(database):
                 return ()
-            rows = database.execute(
-                "SELECT rowid, length(value) FROM writes WHERE channel = ? ORDER BY checkpoint_id, task_id, idx",
-                (CHANNEL,),
-            ).fetchall()
-            live = _updates_since_snapshot(database)
-            pending = _pending(database)
-        oldest_live = len(rows) - pending - live
-        return tuple(Delta(order, row, size, order >= oldest_live) for order, (row, size) in enumerate(rows))
+            writes = [
+                Record(row, size, bool(read), bool(pending))
+                for row, size, read, pending in database.execute(_WRITES, (CHANNEL,))
+            ]
+            updates = _updates_since_snapshot(database)
+            found = [] if updates else database.execute(_SNAPSHOTS).fetchall()
+        return deltas(writes, updates, [Record(row, size, True, False) for row, size in found])
 
-    def read(self, durable: Path, delta: Delta) -> bytes:
+    def read(self, durable: Durable, delta: Delta) -> bytes:
         with _opened(durable) as database:
-            found = database.execute("SELECT value FROM writes WHERE rowid = ?", (delta.row,)).fetchone()
+            found = database.execute(
+                "SELECT value FROM writes WHERE rowid = ?1 UNION ALL"
+                " SELECT checkpoint FROM checkpoints WHERE rowid = -?1",
+                (delta.row,),
+            ).fetchone()
         return found[0] if found else b""
 
-    def write(self, durable: Path, delta: Delta, data: bytes) -> None:
+    def write(self, durable: Durable, delta: Delta, data: bytes) -> None:
         with _opened(durable) as database:
             database.execute("UPDATE writes SET value = ? WHERE rowid = ?", (data, delta.row))
+            database.execute("UPDATE checkpoints SET checkpoint = ? WHERE rowid = ?", (data, -delta.row))
 
-    def delete(self, durable: Path, delta: Delta) -> None:
+    def delete(self, durable: Durable, delta: Delta) -> None:
         with _opened(durable) as database:
             database.execute("DELETE FROM writes WHERE rowid = ?", (delta.row,))
+            database.execute("DELETE FROM checkpoints WHERE rowid = ?", (-delta.row,))
 
-    def duplicate(self, durable: Path, delta: Delta) -> None:
+    def duplicate(self, durable: Durable, delta: Delta) -> None:
         with _opened(durable) as database:
-            database.execute(
-                "INSERT INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type,"
-                " value) SELECT thread_id, checkpoint_ns, checkpoint_id, task_id, task_path,"
-                " (SELECT max(idx) + 1 FROM writes AS w WHERE w.checkpoint_id = writes.checkpoint_id"
-                " AND w.task_id = writes.task_id), channel, type, value FROM writes WHERE rowid = ?",
-                (delta.row,),
-            )
+            database.execute(_DUPLICATE_WRITE, (delta.row,))
+            database.execute(_DUPLICATE_SNAPSHOT, (-delta.row,))
 
 
 @contextmanager
-def _opened(durable: Path) -> Iterator[sqlite3.Connection]:
+def _opened(durable: Durable) -> Iterator[sqlite3.Connection]:
     """Open the database, `-wal` included: right after a SIGKILL the whole thread may live only there."""
-    connection = sqlite3.connect(durable / DATABASE)
+    connection = sqlite3.connect(durable.folder / DATABASE)
     try:
         with connection:
             yield connection
@@ -81,19 +116,9 @@ def _has_tables(database: sqlite3.Connection) -> bool:
 
 
 def _updates_since_snapshot(database: sqlite3.Connection) -> int:
-    newest = database.execute("SELECT metadata FROM checkpoints ORDER BY checkpoint_id DESC LIMIT 1").fetchone()
+    newest = database.execute(f"SELECT metadata FROM checkpoints WHERE checkpoint_id = {_NEWEST}").fetchone()
     if newest is None:
         return 0
     counters = json.loads(newest[0]).get("counters_since_delta_snapshot") or {}
     updates: int = counters.get(CHANNEL, [0])[0]
     return updates
-
-
-def _pending(database: sqlite3.Connection) -> int:
-    """Return how many rows hang on the newest checkpoint: writes of a step that has no checkpoint of its own yet."""
-    (count,) = database.execute(
-        "SELECT count(*) FROM writes WHERE channel = ?"
-        " AND checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)",
-        (CHANNEL,),
-    ).fetchone()
-    return int(count)

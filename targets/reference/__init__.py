@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 CONFIG = "CHAOS_AGENT"
 """Environment variable that configures one incarnation, as JSON."""
 
-WORKLOADS = ("quarterly_sales",)
+WORKLOADS = ("quarterly_sales", "live_engine", "long_notes")
+WINDOWED = ("long_notes",)  # can go on from the newest messages; the others need what was said before
+MIN_WINDOW = 2  # a call and its result: a model that is shown less begins anew in every step
+LIGHT_IMPORTS = tuple(f"chaos.targets.reference.{name}" for name in ("incarnation", "model", "tools"))
 MIN_STEPS = 12  # the shortest script that still does each kind of thing once
 MAX_STEPS_FACTOR = 2  # the agent's own cap: redone steps count as used, more than twice the work is a runaway
 REQUESTS_FACTOR, REQUESTS_EXTRA = 2, 20  # every step asked twice, and a few rounds more for several faults
@@ -50,12 +53,15 @@ class Reference:
         steps: number of steps of a crash-free run.
         bytes_per_step: length of the text that the model adds to the conversation in each step.
         step_ms: milliseconds that each step takes at least; asynchronous durability depends on it.
+        window: how many of the newest messages the model is shown besides the system's and the goal; 0: all. The
+            state keeps everything.
     """
 
     workload: str = "quarterly_sales"
     steps: int = 40
     bytes_per_step: int = 200
     step_ms: int = 0
+    window: int = 0
 
     def __post_init__(self) -> None:
         wrong = []
@@ -63,9 +69,13 @@ class Reference:
             wrong.append(f"no workload {self.workload!r}; {did_you_mean(self.workload, WORKLOADS)}")
         if self.steps < MIN_STEPS:
             wrong.append(f"steps must be at least {MIN_STEPS} (got {self.steps})")
-        for name in ("bytes_per_step", "step_ms"):
+        for name in ("bytes_per_step", "step_ms", "window"):
             if getattr(self, name) < 0:
                 wrong.append(f"{name} must not be negative (got {getattr(self, name)})")
+        if 0 < self.window < MIN_WINDOW:
+            wrong.append(f"window must be 0 (all messages) or at least {MIN_WINDOW} (got {self.window})")
+        if self.window and self.workload not in WINDOWED:
+            wrong.append(f"{self.workload} needs the whole conversation; window goes with {', '.join(WINDOWED)} only")
         if wrong:
             raise ScenarioError("\n".join(wrong))
 
@@ -117,12 +127,14 @@ class Reference:
             "goal": self._workload().GOAL,
             "max_steps": MAX_STEPS_FACTOR * self.steps,
             "step_ms": self.step_ms,
+            "window": self.window,
             "workload": self.workload,
             "seed": seed,
         }
         # LANGSMITH_TRACING: LangGraph must not look for a network.
         env = {CONFIG: json.dumps(config), "LANGSMITH_TRACING": "false", **zone_env(root, ())}
-        return Launch((sys.executable, "-m", "chaos.targets.reference", *arguments), env)
+        command = (sys.executable, "-m", "chaos.targets.reference", *arguments)
+        return Launch(command, env, (*LIGHT_IMPORTS, kind.__module__, *strategy.imports))
 
     def _workload(self) -> Workload:
         return cast(Workload, importlib.import_module(f"chaos.targets.reference.workloads.{self.workload}"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol, cast
 
+from chaos.durable import Durable, found
 from chaos.targets.reference import CONFIG
 from chaos.targets.reference.agent import State
 from chaos.targets.reference.incarnation import Agent, Config
@@ -27,7 +28,7 @@ class Driver(Protocol):
         """Begin or resume, and drive the agent until it is done."""
         ...
 
-    def load(self, durable: Path) -> State | None:
+    def load(self, durable: Durable) -> State | None:
         """Return the state that a resume would find in *durable*, None if there is none."""
         ...
 
@@ -39,12 +40,13 @@ def main(arguments: list[str]) -> int:
     os.umask(0o022)  # file modes must not depend on who runs us
     config = cast(Config, json.loads(os.environ[CONFIG]))
     zones = Zones(*(Path(os.environ[f"CHAOS_{zone}"]) for zone in ("DURABLE", "WORKSPACE", "TMP", "ASSETS")))
+    durable = found(zones.durable, os.environ)
     driver = _driver(config)
     if arguments == ["--reload"]:
-        print(json.dumps(driver.load(zones.durable), sort_keys=True))
+        print(json.dumps(driver.load(durable), sort_keys=True))
         return 0
     thread = os.environ.get("THREAD_ID", "local")
-    agent = Agent(config, zones, thread, Model(os.environ), Tools(zones, thread, os.environ))
+    agent = Agent(config, zones, durable, thread, Model(os.environ), Tools(zones, thread, os.environ))
     try:
         driver.run(agent)
     finally:

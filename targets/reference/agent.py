@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypedDict
 
+from chaos.targets.reference.handoff import turns_before
 from chaos.world import Message, ToolCall
 
 MODEL = "scripted"
 SYSTEM = "You are a careful analyst. Work towards the goal with the tools until it is reached, one call at a time."
 GOAL_PREFIX = "Goal: "
+OPENING = 2
+"""Messages that a conversation opens with: the system's, and the goal."""
 ERROR = "error:"
 """A tool's result that begins so says that the call failed; the model sees it like any other result."""
 
@@ -104,8 +107,9 @@ def remembered(messages: list[Message]) -> State:
 
 
 def turns(state: State) -> int:
-    """Return how many steps the conversation holds; unlike `steps` it cannot be lost without the messages."""
-    return sum(message["role"] == "assistant" for message in state["messages"])
+    """Return how many steps the conversation tells of; unlike `steps` it cannot be lost without the messages."""
+    messages = state["messages"]
+    return turns_before(messages) + sum(message["role"] == "assistant" for message in messages)
 
 
 def done(state: State) -> bool:
@@ -114,10 +118,24 @@ def done(state: State) -> bool:
     return last["role"] == "assistant" and not last.get("tool_calls")
 
 
-def think(state: State) -> Request:
-    """Return what to ask the model; the metadata carry the agent's own account of its budget."""
+def think(state: State, window: int = 0) -> Request:
+    """Return what to ask the model; the metadata carry the agent's own account of its budget.
+
+    Args:
+        window: how many of the newest messages to show besides the opening; 0 for the whole conversation.
+    """
     metadata = {"budget_steps": str(state["steps"])}
-    return Request(model=MODEL, messages=state["messages"], tools=_TOOLS, metadata=metadata)
+    return Request(model=MODEL, messages=_shown(state["messages"], window), tools=_TOOLS, metadata=metadata)
+
+
+def _shown(messages: list[Message], window: int) -> list[Message]:
+    """Return the opening and at most *window* messages; no tool's result comes without the call that it answers."""
+    if not window or len(messages) <= OPENING + window:
+        return messages
+    first = len(messages) - window
+    while first < len(messages) and messages[first]["role"] == "tool":
+        first += 1
+    return messages[:OPENING] + messages[first:]
 
 
 def fold(state: State, reply: Completion, results: Sequence[str]) -> State:

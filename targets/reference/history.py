@@ -1,4 +1,4 @@
-"""An append-only log of JSON lines in the durable zone: one line for each step."""
+"""A log of JSON lines in the durable zone, one for each step: appended to, or written anew each time."""
 
 from __future__ import annotations
 
@@ -29,3 +29,33 @@ class Log:
         if between is not None:
             between()
         os.fsync(self._file)
+
+
+class Whole:
+    """The log, written as a whole each time: into a second file that takes the place of the first."""
+
+    def __init__(self, durable: Path) -> None:
+        self._folder = durable
+        self._text = b"".join(line + b"\n" for line in lines(durable))
+
+    def append(self, line: bytes, between: Callable[[], None] | None = None) -> None:
+        """Append *line* and make it durable; *between* runs when all is written to the second file."""
+        self._text += line + b"\n"
+        fresh = self._folder / f"{FILE}.new"
+        with fresh.open("wb") as file:
+            file.write(self._text)
+            file.flush()
+            if between is not None:
+                between()
+            os.fsync(file.fileno())
+        fresh.rename(self._folder / FILE)
+        _sync_folder(self._folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make durable which files are in *folder*: a rename is not by itself (fsync(2))."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -13,13 +13,18 @@ A strategy drives it::
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
+from chaos.durable import Durable
 from chaos.probe import point
-from chaos.targets.reference.agent import Digest, State, done, fold, start, think, turns
+from chaos.targets.reference.agent import Completion, Digest, State, done, fold, start, think, turns
 from chaos.targets.reference.model import Model
 from chaos.targets.reference.tools import Tools, Zones
+from chaos.world import ToolCall
+
+Act = Callable[[ToolCall], str]
+"""Does what a tool call says and returns the result."""
 
 
 class Config(TypedDict):
@@ -30,6 +35,7 @@ class Config(TypedDict):
     goal: str
     max_steps: int
     step_ms: int
+    window: int
     workload: str
     seed: int
 
@@ -39,28 +45,35 @@ class BudgetExhausted(Exception):
 
 
 class Agent:
-    """The agent in this process; *thread* is its identity over all incarnations."""
+    """The agent in this process; *thread* is its identity over all incarnations, *durable* is all that outlives it."""
 
-    def __init__(self, config: Config, zones: Zones, thread: str, model: Model, tools: Tools) -> None:
-        self.goal, self.thread, self.zones = config["goal"], thread, zones
+    def __init__(self, config: Config, zones: Zones, durable: Durable, thread: str, model: Model, tools: Tools) -> None:
+        self.goal, self.thread, self.zones, self.durable = config["goal"], thread, zones, durable
         self._max_steps, self._seconds = config["max_steps"], config["step_ms"] / 1000
+        self._window = config["window"]
         self._model, self._tools = model, tools
         self._digest = Digest()
         self._digests: dict[int, str] = {}  # by step: a commit may lag behind the turns, on another thread
 
     @property
-    def durable(self) -> Path:
-        """The volume: the one place that outlives the container."""
-        return self.zones.durable
+    def max_steps(self) -> int:
+        """The steps that it may take, redone ones included."""
+        return self._max_steps
 
     def loading(self) -> None:
         """Announce that the store is about to be read."""
         point("before_load", 0)
 
-    def loaded(self, state: State | None) -> State:
-        """Take up *state*, or begin anew: set up the shell like the one that it remembers; return the state."""
+    def loaded(self, state: State | None, onwards: Callable[[Act], State] | None = None) -> State:
+        """Take up *state*, or begin anew: set up the shell like the one that it remembers; return the state.
+
+        Args:
+            onwards: brings the sandbox from *state* to the state that it returns, by calls of tools.
+        """
         state = state or start(self.goal)
         self._tools.recover(state["session"])
+        if onwards is not None:
+            state = onwards(self._tools.act)
         step = turns(state)
         self._digests[step - 1] = self._digest(state)
         point("after_load", step, state=self._digests[step - 1])
@@ -68,19 +81,31 @@ class Agent:
 
     def turn(self, state: State) -> State:
         """Do one step and return the state after it."""
+        step = turns(state)
+        reply = self.ask(state)
+        state = fold(state, reply, self.act(step, reply.message.get("tool_calls", [])))
+        self.took(state)
+        return state
+
+    def ask(self, state: State) -> Completion:
+        """Return the model's reply to *state*: the first half of a step."""
         if state["steps"] >= self._max_steps:
             raise BudgetExhausted(f"{state['steps']} steps are used, {self._max_steps} are allowed")
-        step = turns(state)
-        point("before_think", step)
-        reply = self._model.ask(think(state))
+        point("before_think", turns(state))
+        return self._model.ask(think(state, self._window))
+
+    def act(self, step: int, calls: Sequence[ToolCall]) -> list[str]:
+        """Do what the *calls* of *step* say and return their results: the second half."""
         point("before_act", step)
         if self._seconds:
             time.sleep(self._seconds)
-        results = [self._tools.act(call) for call in reply.message.get("tool_calls", [])]
+        results = [self._tools.act(call) for call in calls]
         point("after_act", step)
-        state = fold(state, reply, results)
-        self._digests[step] = self._digest(state)
-        return state
+        return results
+
+    def took(self, state: State) -> None:
+        """Take *state* for what the last step led to; the end of a phase may change it once more."""
+        self._digests[turns(state) - 1] = self._digest(state)
 
     def committing(self, step: int) -> None:
         """Announce that *step* is being made durable, and is not yet."""

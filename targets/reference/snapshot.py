@@ -47,6 +47,7 @@ class Snapshots:
     def __init__(self, objects: Path, folders: Mapping[str, Path]) -> None:
         self._objects, self._folders = objects, folders
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
+        self.written = 0  # bytes of the contents that were stored
         objects.mkdir(parents=True, exist_ok=True)
 
     def take(self) -> Tree:
@@ -65,6 +66,7 @@ class Snapshots:
 
     def restore(self, tree: Tree) -> None:
         """Make the folders what they were at *tree*: what came later goes, what is gone comes back."""
+        self._known.clear()  # a content that only a later tree had may be removed now
         for path, entry in reversed(list(self._scan())):
             kind = "link" if entry.is_symlink() else "dir" if entry.is_dir() else "file"
             if path not in tree or tree[path]["kind"] != kind:
@@ -113,6 +115,7 @@ class Snapshots:
             os.fsync(descriptor)
             os.close(descriptor)
             fresh.rename(place)
+            self.written += about.st_size
         if time.time_ns() - max(about.st_mtime_ns, about.st_ctime_ns) > RACY_NS:
             self._known[path] = (mark, digest)
         return digest

@@ -12,13 +12,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from chaos.durable import Lease, environment
 from chaos.journal import Asked, Effected, Journal
+from chaos.pool import Pool
 from chaos.probe import GATE
 from chaos.targets import Strategy, zone_env
 from chaos.targets.reference import Reference
@@ -117,6 +120,7 @@ class Bench:
         self.world.start()
         self.gate = Gate()
         self.port = free_port()
+        self.leases: dict[str, Lease] = {}
         self.points: list[Said] = []
         self.error = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,7 +130,7 @@ class Bench:
         ports = (("ENGINE_PORT", self.port),)
         zones = zone_env(self.root, ports)
         path = {"PATH": os.environ["PATH"], "HOME": str(self.root / "tmp"), "THREAD_ID": "t-1"}
-        return {**path, **zones, **self.world.env(), **more}
+        return {**path, **zones, **self.world.env(), **environment(self.leases), **more}
 
     def incarnation(self, strategy: Strategy, at: str = "", hand: Hand | None = None, gated: bool = True) -> int:
         """Run one incarnation; at the point *at* ("3/after_act") the *hand* does its work and nobody answers."""
@@ -255,3 +259,24 @@ def make_bench() -> Iterator[Callable[..., Bench]]:
 def bench(make_bench: Callable[..., Bench]) -> Bench:
     """Return a bench for the default agent."""
     return make_bench()
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    """Return servers that are started when a test first needs one."""
+    pool = Pool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def lease(pool: Pool) -> Iterator[Callable[[Bench, str], None]]:
+    """Return a giver of a part of a server to a bench; the test is skipped if there can be no such server."""
+    with ExitStack() as stack:
+
+        def give(bench: Bench, server: str) -> None:
+            if missing := pool.missing(server):
+                pytest.skip(missing)
+            bench.leases.update(stack.enter_context(pool.leases([server])).parts)
+
+        yield give

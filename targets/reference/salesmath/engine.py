@@ -1,6 +1,7 @@
-"""`python -m salesmath.engine FILE.csv`: answers queries about a table on 127.0.0.1:$ENGINE_PORT.
+"""`python -m salesmath.engine FILE.csv [--consume]`: answers queries about a table on 127.0.0.1:$ENGINE_PORT.
 
-One line of JSON in, one out. The table is read once, at the start: the answers live in this process's memory.
+One line of JSON in, one out. The table is read once, at the start: the answers live in this process's memory, and with
+--consume nowhere else, for the file is removed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def main() -> None:
     """Read the table and serve it."""
     with open(sys.argv[1], encoding="utf-8") as file:
         sales = read(file.read())
+    if "--consume" in sys.argv[2:]:
+        os.unlink(sys.argv[1])
     with socket.create_server(("127.0.0.1", int(os.environ["ENGINE_PORT"]))) as listener:
         serve(listener, sales)
 

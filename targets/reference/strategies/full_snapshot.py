@@ -1,49 +1,60 @@
-"""LangGraph's checkpoints in SQLite, the whole state each time."""
+"""LangGraph's checkpoints in SQLite or PostgreSQL, the whole state each time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar
 
-from chaos.errors import ScenarioError
+from chaos.durable import Durable
+from chaos.targets import InProcess
+from chaos.targets.reference import databases
 from chaos.targets.reference.agent import State
+from chaos.targets.reference.databases import Database, Durability
 from chaos.targets.reference.incarnation import Agent
-
-Durability = Literal["sync", "async", "exit"]
 
 
 @dataclass(frozen=True)
-class FullSnapshot:
-    """Checkpoints the whole state after every step with LangGraph's SqliteSaver.
+class FullSnapshot(InProcess):
+    """Checkpoints the whole state after every step with LangGraph's SqliteSaver or PostgresSaver.
 
     Files are not part of it: the shell is set up again, but what ran in it needs files that may be gone.
 
     Args:
+        database: where the checkpoints are: in a file of the volume, or on a server.
         durability: when LangGraph writes: before the next step ("sync"), beside it ("async"), or only when the run
             ends ("exit").
     """
 
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "environment"})
-    store: ClassVar[str] = "langgraph_sqlite"
     durable: ClassVar[bool] = True
+    imports: ClassVar[tuple[str, ...]] = ("chaos.targets.reference.graph",)
 
+    database: Database = "sqlite"
     durability: Durability = "sync"
 
     def __post_init__(self) -> None:
-        if self.durability not in get_args(Durability):
-            raise ScenarioError(f"durability must be sync, async or exit (got {self.durability!r})")
+        databases.check(self.database, self.durability)
+
+    @property
+    def store(self) -> str:
+        return databases.store(self.database)
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # type: ignore[override]
+        return databases.needs(self.database)
+
+    def missing(self) -> str:
+        return databases.missing(self.database)
 
     def run(self, agent: Agent) -> None:
         """Begin, or go on from the newest checkpoint, and drive the agent to its end."""
         from chaos.targets.reference import graph
 
-        with graph.opened(agent.durable) as connection:
-            saver = graph.Sqlite(connection, agent, self.durability)
+        with graph.saver(agent, self.database, self.durability) as saver:
             graph.drive(agent, saver, every=None, durability=self.durability)
 
-    def load(self, durable: Path) -> State | None:
+    def load(self, durable: Durable) -> State | None:
         """Return the state of the newest checkpoint."""
         from chaos.targets.reference import graph
 
-        return graph.stored(durable, every=None)
+        return graph.stored(durable, self.database, every=None)

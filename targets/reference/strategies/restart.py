@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
+from chaos.durable import Durable
+from chaos.targets import InProcess
 from chaos.targets.reference.agent import State, done
 from chaos.targets.reference.incarnation import Agent
 
 
 @dataclass(frozen=True)
-class Restart:
+class Restart(InProcess):
     """Keeps nothing: every incarnation begins at step 0. The control that shows what recovery is worth."""
 
     claims: ClassVar[frozenset[str]] = frozenset()
@@ -26,6 +27,6 @@ class Restart:
             state = agent.turn(state)
         agent.finished(state)
 
-    def load(self, durable: Path) -> State | None:
+    def load(self, durable: Durable) -> State | None:
         """Return None: there is no store."""
         return None

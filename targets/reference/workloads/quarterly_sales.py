@@ -1,7 +1,7 @@
 """Analyse the sales of one quarter: the scripted model, the services, and what is right in the end.
 
 The model's next message is a function of the conversation alone: its own last tool call tells the turn, the goal
-tells the quarter, and the tool results give the figures of the report.
+tells the quarter, and the tool results give the figures of the report. A hand-off in it stands for the turns before.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from chaos.seeds import rng
 from chaos.targets import Facts
+from chaos.targets.reference import handoff
 from chaos.targets.reference.agent import GOAL_PREFIX, canonical
 from chaos.targets.reference.salesmath import Sale, write
 from chaos.targets.reference.workloads.sales_data import (
@@ -97,6 +98,14 @@ class QuarterlySales:
         made = ToolCall(id=f"call_{quarter.lower()}_{turn}", type="function", function=function)
         return Reply(self._prose(turn, f"Turn {turn}: {beat.split(':')[0].replace('_', ' ')}."), (made,))
 
+    def turn(self, messages: Sequence[Message]) -> int:
+        """Return the turns before this one: those in the conversation, and those before a hand-off that it has."""
+        said = sum(message["role"] == "assistant" for message in messages)
+        try:
+            return handoff.turns_before(messages) + said
+        except ValueError:  # a hand-off that makes no sense tells nothing
+            return said
+
     def goal(self, messages: Sequence[Message]) -> str:
         """Return the goal as the first user message has it."""
         for message in messages:
@@ -145,13 +154,15 @@ class QuarterlySales:
         return REGION if step.beat == "region" else "done"
 
     def _results(self, messages: Sequence[Message]) -> Results:
-        """Return the tool results in the conversation by their beat."""
-        script = beats(self.steps)
+        """Return the tool results in the conversation by their beat: those that were handed over, and its own."""
+        script, handed = beats(self.steps), handoff.found(messages)
+        texts = dict(handed["key_data"]) if handed else {}
+        texts.update((m.get("tool_call_id", ""), m.get("content") or "") for m in messages if m["role"] == "tool")
         results = {}
-        for message in messages:
-            found = _CALL_ID.fullmatch(message.get("tool_call_id", "")) if message["role"] == "tool" else None
+        for call_id, text in texts.items():
+            found = _CALL_ID.fullmatch(call_id)
             if found and int(found[1]) < len(script):
-                results[script[int(found[1])]] = message.get("content") or ""
+                results[script[int(found[1])]] = text
         return results
 
     def _step(self, turn: int, beat: str, quarter: str, goal: str, results: Results) -> Step:
@@ -222,9 +233,12 @@ def quarter_of(goal: str) -> str:
 
 
 def next_turn(messages: Sequence[Message]) -> int:
-    """Return the turn that comes next: after the model's own last call, or its number of messages without one."""
+    """Return the turn that comes next: after the model's own last call, or its number of messages without one.
+
+    At the beginning of a phase, the hand-off tells.
+    """
     said = [message for message in messages if message["role"] == "assistant"]
     for made in said[-1].get("tool_calls", []) if said else []:
         if found := _CALL_ID.fullmatch(made["id"]):
             return int(found[1]) + 1
-    return len(said)
+    return handoff.turns_before(messages) + len(said)
