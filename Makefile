@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench schema clean
+.PHONY: demo test check bench storage-tax schema clean
 
 # The main job: every strategy against every fault, once each, offline, about a minute. In this order the table reads best.
 DEMO := kill oom_kill evict rate_limit corrupt_delta covered_delta
@@ -24,6 +24,10 @@ check: $(VENV)/.installed
 # What the harness costs a run that nothing breaks.
 bench: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.overhead
+
+# What each strategy stores, writes and takes, beside what is published: within ten minutes on two cores.
+storage-tax: $(VENV)/.installed
+	$(BIN)/python -m chaos storage-tax
 
 # The JSON Schema of scenarios, for editors.
 schema: $(VENV)/.installed

@@ -50,12 +50,12 @@ class Choice:
         self._known["strategy"].update(strategies, strategies.values())
         self._known["fault"].update(faults, faults.values())
         self._labels.update(faults)
-        chosen = _chosen(self._strategies, strategies), _chosen(self._faults, faults)
+        wanted = chosen(self._strategies, strategies), chosen(self._faults, faults)
         cells = [
             Cell(scenario, strategy, fault, next(self._order))
             for strategy in scenario.strategies
             for fault in scenario.faults
-            if strategy.label in chosen[0] and fault.label in chosen[1] and self._case in ("", fault.label)
+            if strategy.label in wanted[0] and fault.label in wanted[1] and self._case in ("", fault.label)
         ]
         return scenario, cells
 
@@ -64,7 +64,7 @@ class Choice:
         if not self._files:
             return ""
         for what, text in (("strategy", self._strategies), ("fault", self._faults)):
-            for word in _words(text, self._known[what]):
+            for word in words(text, self._known[what]):
                 if word not in self._known[what]:
                     return f"--chaos-{what}: no {what} {word!r}; {did_you_mean(word, self._known[what])}"
         if self._case and self._case not in self._labels:
@@ -72,13 +72,13 @@ class Choice:
         return ""
 
 
-def _chosen(text: str, labels: dict[str, str]) -> set[str]:
+def chosen(text: str, labels: dict[str, str]) -> set[str]:
     """Return those of *labels* (label to name) that the option's *text* asks for; all of them if it is empty."""
-    words = set(_words(text, {*labels, *labels.values()}))
-    return {label for label, name in labels.items() if not words or {label, *({name} - labels.keys())} & words}
+    asked = set(words(text, {*labels, *labels.values()}))
+    return {label for label, name in labels.items() if not asked or {label, *({name} - labels.keys())} & asked}
 
 
-def _words(text: str, known: Collection[str]) -> list[str]:
+def words(text: str, known: Collection[str]) -> list[str]:
     """Split *text* at its commas, but not within a label: "delta:every=4,durability=exit" is one variant."""
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     return re.findall(rf"\s*({names}|[^,]+?(?:,\s*\w+=[^,]+?)*)\s*(?:,(?!\s*\w+=)|$)", text)

@@ -1,7 +1,7 @@
 """The command line, `pytest-chaos` or `python -m chaos`: what needs no agent to run.
 
-Exit codes: 0 done, and for `table` everything is as promised; 1 for `table` if something is not;
-2 the input is wrong: the arguments, a scenario, or a folder without results.
+Exit codes: 0 done, and for `table` everything is as promised; 1 for `table` if something is not, for `storage-tax` if a
+number proves nothing; 2 the input is wrong: the arguments, a scenario, or a folder without results.
 
 Imports are inside the handlers: `--version` must not load the harness.
 """
@@ -25,7 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from chaos.errors import ChaosError
 
     options = _parser().parse_args(arguments)
-    handlers = {"report": _report, "table": _table, "schema": _schema, "check": _check, "scenarios": _scenarios}
+    handlers = {
+        "report": _report,
+        "table": _table,
+        "schema": _schema,
+        "check": _check,
+        "scenarios": _scenarios,
+        "storage-tax": _storage_tax,
+    }
     try:
         return handlers[options.command](options)
     except ChaosError as error:
@@ -40,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pytest-chaos",
         description="Recovery testing for long-running agents. Campaigns are run by `pytest --chaos`.",
-        epilog="exit codes: 0 done; 1 a promise was broken or not proved (table); 2 wrong input",
+        epilog="exit codes: 0 done; 1 a promise was broken or not proved (table, storage-tax); 2 wrong input",
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -58,7 +65,23 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("files", type=Path, nargs="+", metavar="FILE")
 
     commands.add_parser("scenarios", help="print the folder of the scenarios that come with the package")
+    _add_storage_tax(commands)
     return parser
+
+
+def _add_storage_tax(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    tax = commands.add_parser("storage-tax", help="measure what each strategy stores, writes and takes, N steps on")
+    tax.add_argument(
+        "scenarios", type=Path, nargs="*", metavar="SCENARIO", help="default: storage_tax* of those in the package"
+    )
+    default = Path(RESULTS, "storage-tax")  # below the results: it must not replace a campaign
+    tax.add_argument("--out", type=Path, default=default, metavar="DIR", help=f"default: {default}")
+    tax.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="strategies at a time, each on a core; default: 2"
+    )
+    tax.add_argument("--seed", type=int, default=2026, metavar="N", help="default: 2026, so that two runs are alike")
+    tax.add_argument("--strategy", default="", metavar="NAME[,NAME]", help="only these: names or labels")
+    tax.add_argument("--servers", default="", metavar="NAME=ADDRESS[,...]", help="as --chaos-servers of pytest")
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
@@ -131,6 +154,12 @@ def _check(options: argparse.Namespace) -> int:
         else:
             print(f"{file}: ok")
     return WRONG_INPUT if wrong else OK
+
+
+def _storage_tax(options: argparse.Namespace) -> int:
+    from chaos.plugins import storage_tax
+
+    return storage_tax.run(options)
 
 
 def _scenarios(options: argparse.Namespace) -> int:

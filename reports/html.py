@@ -16,9 +16,11 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from chaos.reports import drawing, numbers, text
+from chaos import tax
+from chaos.reports import drawing, growth, numbers, text
 from chaos.reports import matrix as matrices
 from chaos.reports.cells import Cell, State
+from chaos.reports.correctness import correctness
 from chaos.reports.evidence import Evidence, Journals
 from chaos.results import Campaign, RunResult
 from chaos.verdict import CellVerdict, Outcome
@@ -72,13 +74,14 @@ class CellView:
 
 
 def render(campaign: Campaign, results_folder: Path) -> str:
-    """Return the report on *campaign*; journals are looked for in *results_folder*, and may be missing."""
+    """Return the report on *campaign*; journals and a storage tax in *results_folder* may be missing."""
     matrix = matrices.of(campaign)
     journals = Journals(results_folder)
     good = [cell for cell in matrix.judged if cell.good]
     ordered = [*matrix.bad, *sorted(good, key=lambda cell: cell.state is State.RECOVERED)]
     views = tuple(_cell(cell, journals, place < DETAILED_CELLS) for place, cell in enumerate(ordered))
     coverage = numbers.coverage(campaign, _reached(campaign.runs, journals))
+    measured = tax.read(results_folder)
     template = _environment().get_template("report.html.j2")
     return template.render(
         campaign=campaign,
@@ -89,8 +92,10 @@ def render(campaign: Campaign, results_folder: Path) -> str:
         sections={view.cell.anchor for view in views},
         costs=numbers.costs(campaign),
         claims=numbers.claims(campaign),
+        correctness=correctness(campaign),
         coverage=[(found, drawing.grid(found)) for found in coverage],
         undetailed=max(len(views) - DETAILED_CELLS, 0),
+        growth=growth.view(measured) if measured else None,
         State=State,
     )
 
@@ -171,6 +176,7 @@ def _environment() -> jinja2.Environment:
         seconds=text.seconds,
         number=text.number,
         size=text.size,
+        megabytes=text.megabytes,
         plural=text.plural,
         clip=text.clip,
         wait_status=text.wait_status,

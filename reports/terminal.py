@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from chaos.reports import matrix as matrices
 from chaos.reports.cells import Cell, Column, State
+from chaos.reports.correctness import Correctness, Share, correctness
 from chaos.reports.matrix import Matrix
 from chaos.reports.numbers import Costs, costs
 from chaos.reports.text import clip, listing, mask, number, seconds, size
@@ -22,7 +23,13 @@ def render(campaign: Campaign, report_path: str | None, width: int) -> list[str]
     """Return the lines that sum up *campaign* in *width* columns; replay commands are never broken."""
     width = max(width, MIN_WIDTH)
     matrix = matrices.of(campaign)
-    lines = [*_matrix_table(matrix, width), *_costs_table(costs(campaign)), "", *_summary(matrix, campaign)]
+    lines = [
+        *_matrix_table(matrix, width),
+        *_correctness_table(correctness(campaign), width),
+        *_costs_table(costs(campaign)),
+        "",
+        *_summary(matrix, campaign),
+    ]
     if report_path:
         lines.append(f"report: {report_path}")
     lines += _skips(matrix, width)
@@ -101,11 +108,30 @@ def _costs_table(found: Sequence[Costs]) -> list[str]:
         )
         for cost in found
     ]
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return *rows* as lines: the first column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         _GAP.join([row[0].ljust(widths[0]), *(word.rjust(widths[i]) for i, word in enumerate(row) if i)])
         for row in rows
     ]
+
+
+def _correctness_table(found: Correctness, width: int) -> list[str]:
+    """Return the share of runs that recovered, by what the faults took away, and its spread over the strategies."""
+    if not found.rows:
+        return []
+    rows = [("recovered", *found.classes)]
+    rows += [(_cut(strategy), *(_percent(share) for share in shares)) for strategy, shares in found.rows]
+    spread = _wrapped(f"spread, {found.spread}", width) if found.spread else []
+    return [*_aligned(rows), *spread, ""]
+
+
+def _percent(share: Share | None) -> str:
+    return f"{share.percent} % {share.recovered}/{share.runs}" if share else "-"
 
 
 def _summary(matrix: Matrix, campaign: Campaign) -> list[str]:

@@ -81,6 +81,13 @@ def size(value: float | None) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
 
 
+def megabytes(value: float | None) -> str:
+    """Return bytes in megabytes where that is at least one, so that large ones can be compared; a dash for none."""
+    if value is None or value < 1e6:
+        return size(value)
+    return f"{value / 1e6:,.1f} MB".replace(",", "\u202f")
+
+
 def middle(values: Iterable[float]) -> float | None:
     """Return the median of *values*, None without any."""
     known = list(values)

@@ -96,6 +96,13 @@ def test_a_correct_agent_recovers_and_keeps_what_it_claims(tmp_path: Path) -> No
     assert (tmp_path / run.reference).exists()
 
 
+def test_a_run_says_the_most_that_its_faults_take_away(tmp_path: Path) -> None:
+    later = toy.spec(RateLimit(requests=1), Fixed((2,), ("before_think",)), label="limit")
+    faults = [toy.spec(Kill(), then=(later,)), toy.spec(RateLimit(requests=1), Fixed((1,), ("before_think",)))]
+    run_all(tmp_path, toy.scenario(*faults))
+    assert [(run.fault, run.survival) for run in toy.runs(tmp_path)] == [("kill", "process"), ("rate_limit", "none")]
+
+
 def test_an_agent_that_forgets_starts_over(tmp_path: Path) -> None:
     scenario = toy.scenario(toy.spec(Kill(), Fixed((2,), ("after_act",))), strategies=(toy.FORGETS,))
     (cell,) = run_all(tmp_path, scenario)
