@@ -4,12 +4,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench storage-tax schema clean
+.PHONY: demo matrix test check bench storage-tax schema clean
 
 # The main job: every strategy against every fault, once each, offline, about a minute. In this order the table reads best.
 DEMO := kill oom_kill evict rate_limit corrupt_delta covered_delta
 demo: $(VENV)/.installed
 	$(BIN)/python -m pytest --chaos $(DEMO:%=scenarios/%.chaos.yaml) -q --chaos-runs 1 -n 2 --dist loadgroup
+
+# Every strategy on its real runtime against every kind of loss at every phase, with the servers that are at hand.
+matrix: $(VENV)/.installed
+	$(BIN)/python -m pytest --chaos scenarios/matrix.chaos.yaml scenarios/live_process.chaos.yaml \
+	  scenarios/selective.chaos.yaml -q -n 2 --dist loadgroup --chaos-results .chaos/matrix
 
 # All tests; those that need root, a kernel or a browser that is not there skip with the reason.
 test: $(VENV)/.installed

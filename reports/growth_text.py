@@ -17,11 +17,12 @@ _GAP = "  "
 def lines(tax: Tax) -> list[str]:
     """Return the lines that sum up *tax*."""
     table = growth.table(tax)
-    shown = dict.fromkeys((PUBLISHED_N, max((row.n for row in tax.rows), default=0)))
     text = [""]
-    for n in shown:
-        at_n = [line for line in table if line.row.n == n]
-        text += [*_block(n, tax.bytes_per_step, at_n), ""] if at_n else []
+    last = {row.strategy: row.n for row in tax.rows}
+    for n in sorted({PUBLISHED_N, *last.values()}):
+        whole = n in (PUBLISHED_N, max(last.values(), default=0))  # elsewhere only those that come no further
+        block = [line for line in table if line.row.n == n and (whole or last[line.row.strategy] == n)]
+        text += [*_block(n, tax.bytes_per_step, block), ""] if block else []
     text += [*_exponents(table), ""]
     text += [f"published: {remark}" for remark in growth.remarks(tax.published)]
     text += [f"skipped: {strategy}: {reason}" for strategy, reason in tax.skipped.items()]

@@ -51,6 +51,8 @@ def _matrix_table(matrix: Matrix, width: int) -> list[str]:
             if any(heads[i][line] for i in block):
                 lines.append(_row("", label, [heads[i][line].ljust(widths[i]) for i in block]))
         for number_, row in enumerate(matrix.rows):
+            if all(row.cells[i] is None for i in block):
+                continue  # this strategy met none of these faults
             lines.append(_row(_cut(row.strategy), label, [bodies[i][number_].ljust(widths[i]) for i in block]))
         lines.append("")
     if any(cell.state is State.EXPECTED for cell in matrix.cells):

@@ -136,6 +136,18 @@ def test_the_text_has_all_of_it() -> None:
     assert "NOT A RESULT: cow: lost" in text
 
 
+def test_nothing_measured_is_said_too() -> None:
+    assert growth_text.lines(sample_tax(rows=(), exponents=(), published=()))[-1] == "Nothing was stored."
+
+
+def test_who_comes_less_far_stands_where_he_ends() -> None:
+    rows = (*sample_tax().rows, row("events", 50, 1_000_000, 9), row("events", 100, 2_000_000, 9))
+    text = growth_text.lines(sample_tax(rows=rows))
+    at = text.index(next(line for line in text if line.startswith("N = 100, ")))
+    assert text[at + 1].startswith("events ") and text[at + 2] == ""
+    assert not any(line.startswith("N = 50, ") for line in text)
+
+
 def test_the_page_of_a_storage_tax_alone_is_about_it(build: Callable[[], Sample]) -> None:
     folder = build().folder
     tax.write(folder, sample_tax())

@@ -35,6 +35,9 @@ IDLE_SECONDS = 0.05  # how long the end of the workflow goes unnoticed
 NO_LIMIT = timedelta(days=7)
 # An attempt that failed was cut off, and whoever is there now shall have it at once. There is no last attempt.
 AGAIN = RetryPolicy(initial_interval=timedelta(milliseconds=1), backoff_coefficient=1.0)
+# What is meant for the queue of a worker that is gone goes to all after this time, by default after 10 s: now and then
+# the server forgets that this queue was reset.
+STICKY = timedelta(seconds=1)
 # What is wrong with a history the server hides behind "internal history service error", and a client asks again.
 IMPATIENT = RetryConfig(max_elapsed_time_millis=2000)
 
@@ -85,12 +88,15 @@ class Turns:
     @activity.defn(name=STEP, no_thread_cancel_exception=True)
     def turn(self, step: int) -> Recorded:
         """Do *step*, the one that follows the state. Without an outcome when the process is ending."""
-        state = self._work.state
-        assert state is not None and turns(state) == step
         try:
-            return self._foreground.do(self._replay.execute, state)
+            return self._foreground.do(self._execute, step)
         except Stopped:
             activity.raise_complete_async()  # it was not; the attempt stays under way, as with a kill
+
+    def _execute(self, step: int) -> Recorded:
+        state = self._work.state
+        assert state is not None and turns(state) == step
+        return self._replay.execute(state)
 
 
 def drive(agent: Agent) -> None:
@@ -126,7 +132,13 @@ async def _worked(agent: Agent, work: Work, turns: Turns, ended: Future[None]) -
     _works[handle.id] = work
     runner = UnsandboxedWorkflowRunner()  # a sandbox would have a memory of its own
     with ThreadPoolExecutor(max_workers=1) as executor:
-        async with Worker(client, task_queue=queue, workflows=[Workflow], workflow_runner=runner):
+        async with Worker(
+            client,
+            task_queue=queue,
+            workflows=[Workflow],
+            workflow_runner=runner,
+            sticky_queue_schedule_to_start_timeout=STICKY,
+        ):
             if begun is not None:
                 await _take_over(asking, handle, begun)
             # Not before the state is there: the server gives a step to a worker that does not have the workflow, too.

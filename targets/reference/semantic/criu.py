@@ -25,7 +25,8 @@ LEAST = 4  # 3.17 fails on the vdso of today's kernels
 SECONDS = 60.0  # a dump of 200 MB takes 0.14 s
 CLEAR = 1000  # CRIU's own processes get numbers this far from those that come back, and their threads
 REMEDY = "make one with `.ci/criu DIR` on Debian, and name it: CHAOS_CRIU=DIR/criu"
-COMMON = ("--shell-job", "--manage-cgroups=ignore")  # a session of the agent's shell; the sandbox's own cgroup
+# A session of the agent's shell; the sandbox's own cgroup; connections of the dead are cut; an open database is locked.
+COMMON = ("--shell-job", "--manage-cgroups=ignore", "--tcp-close", "--file-locks")
 
 
 @functools.cache
@@ -64,7 +65,7 @@ class Criu:
         for root in _roots(find(agent)):
             place = images / str(inner(root))
             place.mkdir(parents=True)
-            words = ["dump", "-t", place.name, "-D", str(place), "-o", "dump.log", "--leave-running", *COMMON]
+            words = ["dump", "-t", place.name, "-D", str(place), "-o", "dump.log", "--leave-running", "--skip-in-flight", *COMMON]
             status, output = _run([*_inside(agent), self.program, *words])
             if status:
                 why = _last(_log(place / "dump.log")) or _last(output)
