@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import dataclasses
+import importlib.util
 import inspect
+import itertools
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from chaos import registry
 from chaos.checks import Check
 from chaos.durable import Durable
-from chaos.errors import UnknownName
+from chaos.errors import ScenarioError, UnknownName
 from chaos.explorers import Explorer
 from chaos.faults import Fault
 from chaos.sandbox import Able, Survival
@@ -30,11 +33,17 @@ OURS = {
     "faults": {"kill", "oom_kill", "evict", "rate_limit", "corrupt_delta"},
     "checks": {"state", "files", "processes", "environment", "effects", "goal", "budget", "finishes", "corruption"},
     "explorers": {"every", "sampled", "fixed", "recovery", "replay", "combine"},
-    "stores": {"jsonl", "langgraph_sqlite"},
+    "stores": {
+        "jsonl", "langgraph_sqlite", "langgraph_postgres", "redis_history", "dbos_sqlite", "dbos_postgres", "aws_sqlite",
+        "temporal_sqlite",
+    },
     "servers": {"postgres", "redis", "temporal"},
     "targets": {"reference", "planted"},
-    "strategies": {"restart", "in_memory", "chat_history", "full_snapshot", "delta", "cow"},
-}
+    "strategies": {
+        "restart", "in_memory", "chat_history", "full_snapshot", "selective", "delta", "deep_agents", "cow", "semantic",
+        "events", "segmented", "layered",
+    },
+}  # fmt: skip
 """What there is at least. The tests below go over what there is."""
 
 PLUGINS = [(kind, name) for kind in registry.FOLDERS for name in registry.names(kind)]
@@ -119,6 +128,33 @@ def test_a_strategy_s_claims_and_store_exist(name: str) -> None:
     assert set(strategy.needs) <= set(registry.names("servers"))
     assert isinstance(strategy.missing(), str)
     assert strategy.load(Durable(Path("/nonexistent"))) is None
+
+
+def variants(name: str) -> list[Strategy]:
+    """Return the strategy *name* with every combination of those options that have a fixed set of values."""
+    kind = registry.load("strategies", name)
+    hints = get_type_hints(kind)
+    choices = {field.name: get_args(hints[field.name]) for field in dataclasses.fields(kind)}
+    choices = {option: values for option, values in choices.items() if values}
+    made = []
+    for values in itertools.product(*choices.values()):
+        with contextlib.suppress(ScenarioError):
+            made.append(kind(**dict(zip(choices, values, strict=True))))
+    return made
+
+
+@pytest.mark.parametrize(
+    "strategy", [each for name in registry.names("strategies") for each in variants(name)], ids=repr
+)
+def test_every_variant_of_a_strategy_keeps_the_contract(strategy: Strategy) -> None:
+    assert strategy.claims <= {"messages", "files", "processes", "environment"}
+    assert strategy.store in {"", *registry.names("stores")}
+    assert bool(strategy.store) == strategy.durable, "what is stored can be damaged"
+    assert set(strategy.needs) <= set(registry.names("servers"))
+    lacks = strategy.missing()
+    assert not lacks or ":" in lacks or ";" in lacks or "install" in lacks or "root" in lacks, "a remedy belongs to it"
+    for module in strategy.imports if not lacks else ():
+        assert importlib.util.find_spec(module), f"{module} cannot be imported"
 
 
 @every_plugin

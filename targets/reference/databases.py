@@ -25,6 +25,11 @@ def needs(database: Database) -> tuple[str, ...]:
     return ("postgres",) if database == "postgres" else ()
 
 
+def imports(database: Database) -> tuple[str, ...]:
+    """Return the modules that an agent with its checkpoints in *database* imports."""
+    return ("chaos.targets.reference.graph", *(("langgraph.checkpoint.postgres",) if database == "postgres" else ()))
+
+
 def missing(database: Database) -> str:
     """Return the package that this machine lacks for LangGraph's checkpoints in *database*, "" if none."""
     package = PACKAGES[database]

@@ -95,7 +95,7 @@ def test_wrong_options_are_told(given: dict[str, Any], message: str) -> None:
 def test_what_the_variants_need_and_store() -> None:
     every = [*VARIANTS, Events("temporal")]
     assert [each.needs for each in every] == [(), ("postgres",), (), ("temporal",)]
-    assert [each.store for each in every] == ["dbos_sqlite", "dbos_postgres", "aws_sqlite", ""]
+    assert [each.store for each in every] == ["dbos_sqlite", "dbos_postgres", "aws_sqlite", "temporal_sqlite"]
 
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,8 @@ class Criu:
         for root in _roots(find(agent)):
             place = images / str(inner(root))
             place.mkdir(parents=True)
-            words = ["dump", "-t", place.name, "-D", str(place), "-o", "dump.log", "--leave-running", "--skip-in-flight", *COMMON]
+            options = ["-o", "dump.log", "--leave-running", "--skip-in-flight", *COMMON]
+            words = ["dump", "-t", place.name, "-D", str(place), *options]
             status, output = _run([*_inside(agent), self.program, *words])
             if status:
                 why = _last(_log(place / "dump.log")) or _last(output)

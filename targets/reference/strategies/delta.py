@@ -28,7 +28,6 @@ class Delta(InProcess):
 
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "environment"})
     durable: ClassVar[bool] = True
-    imports: ClassVar[tuple[str, ...]] = ("chaos.targets.reference.graph",)
 
     every: int = 20
     database: Database = "sqlite"
@@ -46,6 +45,10 @@ class Delta(InProcess):
     @property
     def needs(self) -> tuple[str, ...]:  # type: ignore[override]
         return databases.needs(self.database)
+
+    @property
+    def imports(self) -> tuple[str, ...]:  # type: ignore[override]
+        return databases.imports(self.database)
 
     def missing(self) -> str:
         return databases.missing(self.database)

@@ -55,7 +55,7 @@ class Events(InProcess):
 
     @property
     def store(self) -> str:
-        return {"dbos": f"dbos_{self.database}", "aws": "aws_sqlite", "temporal": ""}[self.runtime]
+        return {"dbos": f"dbos_{self.database}", "aws": "aws_sqlite", "temporal": "temporal_sqlite"}[self.runtime]
 
     @property
     def imports(self) -> tuple[str, ...]:  # type: ignore[override]

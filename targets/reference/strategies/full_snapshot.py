@@ -27,7 +27,6 @@ class FullSnapshot(InProcess):
 
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "environment"})
     durable: ClassVar[bool] = True
-    imports: ClassVar[tuple[str, ...]] = ("chaos.targets.reference.graph",)
 
     database: Database = "sqlite"
     durability: Durability = "sync"
@@ -42,6 +41,10 @@ class FullSnapshot(InProcess):
     @property
     def needs(self) -> tuple[str, ...]:  # type: ignore[override]
         return databases.needs(self.database)
+
+    @property
+    def imports(self) -> tuple[str, ...]:  # type: ignore[override]
+        return databases.imports(self.database)
 
     def missing(self) -> str:
         return databases.missing(self.database)

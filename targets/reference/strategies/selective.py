@@ -35,7 +35,6 @@ class Selective(InProcess):
 
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "environment"})
     durable: ClassVar[bool] = True
-    imports: ClassVar[tuple[str, ...]] = ("chaos.targets.reference.selection", "chaos.targets.reference.graph")
 
     every: int = 10
     database: Database = "sqlite"
@@ -55,6 +54,10 @@ class Selective(InProcess):
     @property
     def needs(self) -> tuple[str, ...]:  # type: ignore[override]
         return databases.needs(self.database)
+
+    @property
+    def imports(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("chaos.targets.reference.selection", *databases.imports(self.database))
 
     def missing(self) -> str:
         return databases.missing(self.database)
