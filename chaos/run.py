@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-
-import msgspec
 
 from chaos import durable, leftovers, ports, sqlite_log
 from chaos.durable import Durable
@@ -26,7 +23,6 @@ from chaos.faults import FIRST_HOST, KILL_SECONDS, Fault, Scene
 from chaos.gate import Gate, Held
 from chaos.host import Host
 from chaos.journal import (
-    NULL,
     Ended,
     Exited,
     HostDid,
@@ -41,9 +37,9 @@ from chaos.journal import (
 from chaos.plan import Plan
 from chaos.pool import Leases, Pool
 from chaos.probe import GATE
+from chaos.reading import read_back
 from chaos.record import Record
-from chaos.sandbox import Watch, Zones, warm
-from chaos.sandbox.incarnation import order
+from chaos.sandbox import Watch
 from chaos.sandbox.process import ProcessSandbox
 from chaos.scenario import Limits
 from chaos.stores import Store
@@ -56,7 +52,6 @@ THREAD_ID = "chaos-thread"
 
 POLL_SECONDS = 0.02  # an agent without a gate ends unnoticed for at most this long
 EXIT_SECONDS = 0.05  # one of its processes closed its connection: most likely the agent ends, else it goes on
-RELOAD_SECONDS = 30.0  # a new process imports its runtime and reads the store
 
 
 @dataclass(frozen=True)
@@ -268,7 +263,8 @@ class _Run:
     def _measure(self) -> None:
         zones = self.sandbox.zones
         if self.setup.strategy.durable:
-            state, error = self._reload(zones)
+            launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, zones.root)
+            state, error = read_back(launch, self._environment(launch), zones.root, warm=self.setup.warm)
             self.journal.add(Reloaded, state=state, error=error)
         self.journal.add(Measured, stored_bytes=self._stored())
 
@@ -280,31 +276,6 @@ class _Run:
     def _environment(self, launch: Launch) -> dict[str, str]:
         leases = durable.environment(self.leases.parts)
         return {**agent_environment(self.sandbox.zones.root, launch, self.world, self.watch), **leases}
-
-    def _reload(self, zones: Zones) -> tuple[msgspec.Raw, str]:
-        """Have a new process read the store: what it prints is the state that a resume would see."""
-        launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, zones.root)
-        try:
-            status, output, errors = self._read(launch)
-        except subprocess.TimeoutExpired:
-            return NULL, f"reading the store took more than {RELOAD_SECONDS:g} s"
-        if status:
-            return NULL, _last_line(errors) or f"reading the store ended with status {status}"
-        try:
-            msgspec.json.decode(output)
-        except msgspec.DecodeError as error:
-            raise HarnessError(f"the reload command printed {output[:80]!r}, not a JSON object ({error})") from None
-        return msgspec.Raw(output.strip()), ""
-
-    def _read(self, launch: Launch) -> tuple[int, bytes, bytes]:
-        """Run the command of *launch* to its end and return status, output and errors."""
-        env, root = self._environment(launch), self.sandbox.zones.root
-        if self.setup.warm and launch.warm:
-            return warm.run(launch.warm, order("none", "", (), launch.command, env), root, RELOAD_SECONDS)
-        done = subprocess.run(
-            launch.command, cwd=root, env=env, capture_output=True, timeout=RELOAD_SECONDS, check=False
-        )
-        return done.returncode, done.stdout, done.stderr
 
 
 def agent_environment(root: Path, launch: Launch, world: World, watch: Watch) -> dict[str, str]:
@@ -324,8 +295,3 @@ def agent_environment(root: Path, launch: Launch, world: World, watch: Watch) ->
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def _last_line(text: bytes) -> str:
-    lines = text.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""

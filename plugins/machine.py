@@ -11,7 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from chaos.results import CampaignInfo
 
-_DISTRIBUTIONS = ("pytest-chaos", "pytest", "langgraph", "langgraph-checkpoint-sqlite", "faker", "hypothesis")
+_DISTRIBUTIONS = (
+    "pytest-chaos", "pytest", "langgraph", "langgraph-checkpoint-sqlite", "langgraph-checkpoint-postgres", "deepagents",
+    "dbos", "temporalio", "aws-durable-execution-sdk-python", "redis", "faker", "hypothesis",
+)  # fmt: skip
 
 
 def campaign_name() -> str:

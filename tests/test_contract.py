@@ -34,8 +34,8 @@ OURS = {
     "checks": {"state", "files", "processes", "environment", "effects", "goal", "budget", "finishes", "corruption"},
     "explorers": {"every", "sampled", "fixed", "recovery", "replay", "combine"},
     "stores": {
-        "jsonl", "langgraph_sqlite", "langgraph_postgres", "redis_history", "dbos_sqlite", "dbos_postgres", "aws_sqlite",
-        "temporal_sqlite",
+        "jsonl", "langgraph_sqlite", "langgraph_postgres", "redis_history", "dbos_sqlite", "dbos_postgres",
+        "aws_sqlite", "temporal_sqlite",
     },
     "servers": {"postgres", "redis", "temporal"},
     "targets": {"reference", "planted"},

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from chaos import journal, run
+from chaos import journal, reading
 from chaos.errors import HarnessError
 from chaos.faults import Scene
 from chaos.faults.evict import Evict
@@ -415,7 +415,7 @@ def test_a_store_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "RELOAD_SECONDS", 0.3)
+    monkeypatch.setattr(reading, "RELOAD_SECONDS", 0.3)
     ran = toy.execute_plan(tmp_path, toy.setup(toy.Toy(reads="time.sleep(1000)")), "no fault")
     assert ran.all(Reloaded)[0].error == "reading the store took more than 0.3 s"
 
