@@ -14,7 +14,7 @@ demo: $(VENV)/.installed
 # Every strategy on its real runtime against every kind of loss at every phase, with the servers that are at hand.
 matrix: $(VENV)/.installed
 	$(BIN)/python -m pytest --chaos scenarios/matrix.chaos.yaml scenarios/live_process.chaos.yaml \
-	  scenarios/selective.chaos.yaml -q -n 2 --dist loadgroup --chaos-results .chaos/matrix
+	  scenarios/selective.chaos.yaml scenarios/semantic.chaos.yaml -q -n 2 --dist loadgroup --chaos-results .chaos/matrix
 
 # All tests; those that need root, a kernel or a browser that is not there skip with the reason.
 test: $(VENV)/.installed

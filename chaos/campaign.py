@@ -18,6 +18,7 @@ import msgspec
 from chaos import claims, judge, measure, registry, results, seeds
 from chaos.errors import HarnessError
 from chaos.explorers.combine import combine
+from chaos.journal import HostDid
 from chaos.landing import landings as landings
 from chaos.landing import misses
 from chaos.leftovers import sweep
@@ -214,6 +215,7 @@ class Runner:
             rto_seconds=measure.rto(run),
             tokens=measure.tokens(run),
             storage=measure.storage(run),
+            outside={event.what: event.figures for event in run.events if isinstance(event, HostDid)},
         )
 
     def _blank(self, cell: Cell, case: Case) -> RunResult:

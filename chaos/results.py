@@ -93,6 +93,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     rto_seconds: RecoveryTime | None = None
     tokens: Tokens = Tokens()
     storage: Storage = Storage()
+    # what the strategy's half outside the sandbox said last, by kind ("turns", "restore", ...): its own words
+    outside: dict[str, dict[str, str | int | float | bool]] = {}
     seconds: float = 0.0
     error: str = ""  # of the harness
     replay: str = ""

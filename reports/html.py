@@ -22,6 +22,7 @@ from chaos.reports import matrix as matrices
 from chaos.reports.cells import Cell, State
 from chaos.reports.correctness import correctness
 from chaos.reports.evidence import Evidence, Journals
+from chaos.reports.outside import outside
 from chaos.results import Campaign, RunResult
 from chaos.verdict import CellVerdict, Outcome
 
@@ -93,6 +94,7 @@ def render(campaign: Campaign, results_folder: Path) -> str:
         costs=numbers.costs(campaign),
         claims=numbers.claims(campaign),
         correctness=correctness(campaign),
+        outside=outside(campaign),
         coverage=[(found, drawing.grid(found)) for found in coverage],
         undetailed=max(len(views) - DETAILED_CELLS, 0),
         growth=growth.view(measured) if measured else None,

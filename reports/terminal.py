@@ -10,6 +10,7 @@ from chaos.reports.cells import Cell, Column, State
 from chaos.reports.correctness import Correctness, Share, correctness
 from chaos.reports.matrix import Matrix
 from chaos.reports.numbers import Costs, costs
+from chaos.reports.outside import outside
 from chaos.reports.text import clip, listing, mask, number, seconds, size
 from chaos.results import Campaign
 
@@ -27,6 +28,7 @@ def render(campaign: Campaign, report_path: str | None, width: int) -> list[str]
         *_matrix_table(matrix, width),
         *_correctness_table(correctness(campaign), width),
         *_costs_table(costs(campaign)),
+        *_outside(campaign, width),
         "",
         *_summary(matrix, campaign),
     ]
@@ -93,6 +95,11 @@ def _words(cell: Cell | None) -> str:
 
 def _share(cell: Cell) -> str:
     return f"{cell.recovered}/{len(cell.runs)}"
+
+
+def _outside(campaign: Campaign, width: int) -> list[str]:
+    told = outside(campaign)
+    return ["", *(line for each in told for line in _wrapped(each.sentence, width))] if told else []
 
 
 def _costs_table(found: Sequence[Costs]) -> list[str]:
