@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from chaos import measure
 from chaos.checks import Terms
 from chaos.journal import Asked
+from chaos.mask import Json
 from chaos.record import Record
 from chaos.verdict import Outcome, Verdict
 
@@ -19,8 +20,9 @@ def judge_claims(
     """Return for each of *claims* whether *run* kept it, refuted it, or says nothing about it.
 
     "messages" is judged by what the model endpoint saw: the first prompt of every later incarnation is the
-    reference's prompt of the same turn, and no more turns are missing than *terms* allow. The other claims have a
-    check of the same name.
+    reference's prompt of the same turn, and no more turns are missing than *terms* allow. And by the store: another
+    process reads the very conversation that the agent ended with, crash or no crash. The other claims have a check
+    of the same name.
     """
     judged = {}
     for claim in sorted(claims):
@@ -34,6 +36,9 @@ def judge_claims(
 
 
 def _messages(run: Record, reference: Record, terms: Terms) -> str:
+    ended, stored = _conversation(run.final_state), _conversation(run.reloaded_state)
+    if ended is not None and stored is not None and ended != stored:
+        return REFUTED
     asked = [event for event in run.events if isinstance(event, Asked) and event.status == 200]
     firsts = {event.attempt: event for event in reversed(asked) if event.attempt > 1}
     if not firsts:
@@ -43,3 +48,8 @@ def _messages(run: Record, reference: Record, terms: Terms) -> str:
     if terms.max_lost_steps is not None and lost > terms.max_lost_steps:
         return REFUTED
     return KEPT if all(right.get(event.turn) == event.prompt for event in firsts.values()) else REFUTED
+
+
+def _conversation(state: Json) -> Json:
+    """Return the messages in *state*, None where it has none."""
+    return state.get("messages") if isinstance(state, dict) else None

@@ -76,3 +76,12 @@ def test_who_claims_nothing_is_judged_by_nothing() -> None:
 def test_claims_come_in_order_of_their_names() -> None:
     claims = frozenset({"processes", "messages", "files", "environment"})
     assert list(judge_claims(claims, recovered().record, REFERENCE, {}, Terms())) == sorted(claims)
+
+
+def test_messages_are_refuted_by_a_store_that_holds_others() -> None:
+    """The living agent knows them all; whoever comes next does not. No crash is needed to show it."""
+    ended = {"messages": ["goal", "one", "two"], "steps": 2}
+    told = Story().start().steps(0, 2)
+    assert judged("messages", told.finish(snapshot=ended, reloaded={"messages": ["goal"], "steps": 2})) == REFUTED
+    told = Story().start().steps(0, 2)
+    assert judged("messages", told.finish(snapshot=ended, reloaded={**ended, "steps": 0})) == NOT_JUDGED
