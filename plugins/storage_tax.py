@@ -128,6 +128,11 @@ def _once(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _ended(number: int, frame: FrameType | None) -> None:
+    """Take the request to end as an interrupt."""
+    raise KeyboardInterrupt
+
+
 def _model(cell: Cell) -> Model | None:
     """Return what arithmetic says of *cell* at its end."""
     steps = cell.scenario.target.steps
@@ -169,7 +174,7 @@ def run(options: argparse.Namespace) -> int:
     info = msgspec.structs.replace(campaign_info(campaign_name(), options.seed, (), 0), command=shlex.join(words))
     results.write_info(folder, info)
     (folder / tax.FILE).unlink(missing_ok=True)
-    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _ended)  # not by way of SIGINT, which a background job may have to ignore
     measuring = _Measuring(cells, folder, options.seed, addresses)
     began = time.monotonic()
     try:
