@@ -4,17 +4,23 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo matrix test check bench storage-tax schema clean
+.PHONY: demo matrix ladder test check bench storage-tax schema clean
 
 # The main job: every strategy against every fault, once each, offline, about a minute. In this order the table reads best.
 DEMO := kill oom_kill evict rate_limit corrupt_delta covered_delta
 demo: $(VENV)/.installed
 	$(BIN)/python -m pytest --chaos $(DEMO:%=scenarios/%.chaos.yaml) -q --chaos-runs 1 -n 2 --dist loadgroup
 
+CHAOS := $(BIN)/python -m pytest -q -n 2 --dist loadgroup --chaos
+
 # Every strategy on its real runtime against every kind of loss at every phase, with the servers that are at hand.
 matrix: $(VENV)/.installed
-	$(BIN)/python -m pytest --chaos scenarios/matrix.chaos.yaml scenarios/live_process.chaos.yaml \
-	  scenarios/selective.chaos.yaml scenarios/semantic.chaos.yaml -q -n 2 --dist loadgroup --chaos-results .chaos/matrix
+	$(CHAOS) scenarios/matrix.chaos.yaml --chaos-results .chaos/matrix
+
+# From chat alone over files to processes; what selective checkpoints cost; every snapshot decision audited.
+ladder: $(VENV)/.installed
+	$(CHAOS) scenarios/live_process.chaos.yaml --chaos-results .chaos/ladder
+	$(CHAOS) scenarios/selective.chaos.yaml scenarios/semantic.chaos.yaml --chaos-results .chaos/snapshots
 
 # All tests; those that need root, a kernel or a browser that is not there skip with the reason.
 test: $(VENV)/.installed
