@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from chaos.durable import Durable
 from chaos.stores import Delta
+from chaos.stores._sqlite import opened
 
 DATABASE = "aws.sqlite"
 OPERATIONS = b'"Operations": ['
@@ -77,7 +75,7 @@ def _text(durable: Durable) -> bytes:
     """Return the execution as it is stored, b"" if there is none."""
     if not (durable.folder / DATABASE).exists():
         return b""
-    with _opened(durable) as database:
+    with opened(durable.folder / DATABASE) as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'executions'").fetchone():
             return b""  # killed before the store had made its table
         found = database.execute("SELECT CAST(data AS BLOB) FROM executions").fetchone()
@@ -86,16 +84,5 @@ def _text(durable: Durable) -> bytes:
 
 def _store(durable: Durable, text: bytes) -> None:
     # The cast keeps the bytes as they are, also where they are no text any more.
-    with _opened(durable) as database:
+    with opened(durable.folder / DATABASE) as database:
         database.execute("UPDATE executions SET data = CAST(? AS TEXT)", (text,))
-
-
-@contextmanager
-def _opened(durable: Durable) -> Iterator[sqlite3.Connection]:
-    """Open the database, `-wal` included."""
-    connection = sqlite3.connect(durable.folder / DATABASE)
-    try:
-        with connection:
-            yield connection
-    finally:
-        connection.close()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from chaos.durable import Durable
 from chaos.stores import Delta
+from chaos.stores._sqlite import opened
 
 DATABASE = "dbos.sqlite"
 
@@ -23,7 +21,7 @@ class DbosSqlite:
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         if not (durable.folder / DATABASE).exists():
             return ()
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'operation_outputs'").fetchone():
                 return ()  # killed before DBOS had made its tables
             rows = database.execute(
@@ -34,23 +32,23 @@ class DbosSqlite:
 
     def read(self, durable: Durable, delta: Delta) -> bytes:
         query = "SELECT CAST(output AS BLOB) FROM operation_outputs WHERE function_id = ?"
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             found = database.execute(query, (delta.row,)).fetchone()
         return found[0] if found else b""
 
     def write(self, durable: Durable, delta: Delta, data: bytes) -> None:
         # The cast keeps the bytes as they are, also where they are no text any more.
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             database.execute(
                 "UPDATE operation_outputs SET output = CAST(? AS TEXT) WHERE function_id = ?", (data, delta.row)
             )
 
     def delete(self, durable: Durable, delta: Delta) -> None:
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             database.execute("DELETE FROM operation_outputs WHERE function_id = ?", (delta.row,))
 
     def duplicate(self, durable: Durable, delta: Delta) -> None:
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             # All later steps move up by one, by way of numbers that nobody has: a number may not be there twice.
             database.execute(
                 "UPDATE operation_outputs SET function_id = -function_id - 1 WHERE function_id > ?", (delta.row,)
@@ -61,14 +59,3 @@ class DbosSqlite:
             )
             database.execute("UPDATE copy SET function_id = function_id + 1")
             database.execute("INSERT INTO operation_outputs SELECT * FROM copy")
-
-
-@contextmanager
-def _opened(durable: Durable) -> Iterator[sqlite3.Connection]:
-    """Open the database; what a SIGKILL cut off is rolled back by that."""
-    connection = sqlite3.connect(durable.folder / DATABASE)
-    try:
-        with connection:
-            yield connection
-    finally:
-        connection.close()

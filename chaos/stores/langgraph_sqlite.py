@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from chaos.durable import Durable
 from chaos.stores import Delta
 from chaos.stores._langgraph import CHANNEL, Record, deltas
+from chaos.stores._sqlite import opened
 
 DATABASE = "state.db"
 
@@ -63,7 +62,7 @@ class LanggraphSqlite:
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         if not (durable.folder / DATABASE).exists():
             return ()
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             if not _has_tables(database):
                 return ()
             writes = [
@@ -75,7 +74,7 @@ class LanggraphSqlite:
         return deltas(writes, updates, [Record(row, size, True, False) for row, size in found])
 
     def read(self, durable: Durable, delta: Delta) -> bytes:
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             found = database.execute(
                 "SELECT value FROM writes WHERE rowid = ?1 UNION ALL"
                 " SELECT checkpoint FROM checkpoints WHERE rowid = -?1",
@@ -84,30 +83,19 @@ class LanggraphSqlite:
         return found[0] if found else b""
 
     def write(self, durable: Durable, delta: Delta, data: bytes) -> None:
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             database.execute("UPDATE writes SET value = ? WHERE rowid = ?", (data, delta.row))
             database.execute("UPDATE checkpoints SET checkpoint = ? WHERE rowid = ?", (data, -delta.row))
 
     def delete(self, durable: Durable, delta: Delta) -> None:
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             database.execute("DELETE FROM writes WHERE rowid = ?", (delta.row,))
             database.execute("DELETE FROM checkpoints WHERE rowid = ?", (-delta.row,))
 
     def duplicate(self, durable: Durable, delta: Delta) -> None:
-        with _opened(durable) as database:
+        with opened(durable.folder / DATABASE) as database:
             database.execute(_DUPLICATE_WRITE, (delta.row,))
             database.execute(_DUPLICATE_SNAPSHOT, (-delta.row,))
-
-
-@contextmanager
-def _opened(durable: Durable) -> Iterator[sqlite3.Connection]:
-    """Open the database, `-wal` included: right after a SIGKILL the whole thread may live only there."""
-    connection = sqlite3.connect(durable.folder / DATABASE)
-    try:
-        with connection:
-            yield connection
-    finally:
-        connection.close()
 
 
 def _has_tables(database: sqlite3.Connection) -> bool:
