@@ -191,6 +191,10 @@ class TurnSnapshots:
         audit = self._audit
         judged = {"false_negatives": audit.false_negatives, "false_positives": audit.false_positives} if audit else {}
         self._report("turns", {**self._turns, **judged})
+        if (
+            audit and audit.false_negatives
+        ):  # a snapshot that is missing: nothing that was resumed from it proves anything
+            raise HarnessError(f"{audit.false_negatives} turns changed more than was stored of them, by a full diff")
 
 
 def _process(kept: dict[str, object]) -> Process:
