@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.errors import ScenarioError
+from chaos.errors import HarnessError, ScenarioError
 from chaos.faults import Scene
 from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.faults.kill import Kill
@@ -332,8 +332,15 @@ class LoseImages(Kill):
 
 @needs_criu
 def test_a_restore_that_fails_is_told_and_the_agent_starts_the_process_again(tmp_path: Path) -> None:
-    made = ReferenceCell(tmp_path, Reference(steps=STEPS), "semantic", {"processes": "criu"})
+    made = ReferenceCell(tmp_path, Reference(steps=STEPS), "semantic", {"processes": "auto"})
     ran = replace(made, faults={"lose": LoseImages()}).run(f"lose@{QUERY}/after_act")
     assert not ran.broken()
     told = ran.told("processes")[0]
     assert told["how"] == "respawned" and told["missing"] == 0 and told["why"]
+
+
+@needs_criu
+def test_where_criu_is_demanded_a_restore_that_fails_is_no_result(tmp_path: Path) -> None:
+    made = ReferenceCell(tmp_path, Reference(steps=STEPS), "semantic", {"processes": "criu"})
+    with pytest.raises(HarnessError, match="CRIU did not bring the processes back"):
+        replace(made, faults={"lose": LoseImages()}).run(f"lose@{QUERY}/after_act")

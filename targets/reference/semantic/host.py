@@ -32,13 +32,14 @@ class TurnSnapshots:
     Args:
         criu: dumps the memory of processes; None: they are recorded, so that they can be compared, and the agent
             starts them again.
+        demanded: processes that come back without their memory are no result.
         audit: judge every decision by a full diff, which costs time.
     """
 
-    def __init__(self, sandbox: Sandbox, report: Report, criu: Criu | None, *, audit: bool) -> None:
+    def __init__(self, sandbox: Sandbox, report: Report, criu: Criu | None, *, demanded: bool, audit: bool) -> None:
         zones = sandbox.zones
         self._sandbox, self._report, self._criu = sandbox, report, criu
-        self._durable = zones.durable
+        self._durable, self._demanded = zones.durable, demanded
         self._folders = {"workspace": zones.workspace, "tmp": zones.tmp}
         self._objects = manifests.folder(zones.durable) / "objects"
         self._snapshots = Snapshots(self._objects, self._folders)
@@ -186,6 +187,8 @@ class TurnSnapshots:
         why = self._failed or ("" if stored else "their memory is not stored")
         how = "restored" if not why else "respawned"
         self._report("processes", {"how": how, "count": came, "missing": wanted.total() - came, "why": why})
+        if why and self._demanded:  # what was asked for is CRIU, and never an imitation of it
+            raise HarnessError(f"CRIU did not bring the processes back ({why}); processes: auto starts them again")
 
     def _tell_turns(self) -> None:
         audit = self._audit

@@ -29,8 +29,8 @@ class Semantic(InProcess):
     while a snapshot is taken.
 
     Args:
-        processes: bring them back with their memory by CRIU ("criu"), start them again ("manifest"), or what this
-            machine can do ("auto").
+        processes: bring them back with their memory by CRIU ("criu"; a run in which that fails is no result), start
+            them again ("manifest"), or what this machine can do ("auto").
         audit: judge every decision by a full diff of the turn.
     """
 
@@ -108,4 +108,5 @@ def half(sandbox: Sandbox, report: Report, processes: Processes, *, audit: bool)
 
     program = named()
     usable = processes == "criu" or (processes == "auto" and not trouble(program))
-    return TurnSnapshots(sandbox, report, Criu(program) if usable else None, audit=audit)
+    memory = Criu(program) if usable else None
+    return TurnSnapshots(sandbox, report, memory, demanded=processes == "criu", audit=audit)
