@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = f"chaos-{os.stat('/proc/self/ns/pid').st_ino}-"
@@ -26,11 +27,25 @@ def folder(kind: str = "") -> Path:
 
 def sweep() -> None:
     """Unmount and remove the folders of harnesses that are dead: killed, they could not do it themselves."""
+    for left, pid in _folders():
+        if not Path(f"/proc/{pid}").exists():
+            remove(left)
+
+
+def sweep_own() -> None:
+    """Remove what this process still has, at its end: an interrupt may come between a folder and its clean-up."""
+    for left, pid in _folders():
+        if pid == os.getpid():
+            remove(left)
+
+
+def _folders() -> Iterator[tuple[Path, int]]:
+    """Yield the folders of this user's harnesses in our namespace, with the harness's pid."""
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         pid = left.name.removeprefix(PREFIX).partition("-")[0]
         with contextlib.suppress(FileNotFoundError):  # another worker was faster
-            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and left.lstat().st_uid == os.getuid():
-                remove(left)
+            if pid.isdigit() and left.lstat().st_uid == os.getuid():
+                yield left, int(pid)
 
 
 def remove(left: Path) -> None:

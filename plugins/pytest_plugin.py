@@ -131,6 +131,7 @@ def chaos_seed(request: pytest.FixtureRequest) -> int:
 def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     """What runs cells; its reference runs are shared by all tests of this process. Skips without `--chaos`."""
     found = _settings(request)
+    from chaos import leftovers
     from chaos.campaign import Runner
     from chaos.plan import parse_case
 
@@ -140,6 +141,7 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     runner = Runner(Path(found.folder), found.campaign, found.seed, found.runs, case, addresses, warm=not found.cold)
     yield runner
     runner.close()
+    leftovers.sweep_own()
 
 
 def _settings(request: pytest.FixtureRequest) -> Settings:

@@ -7,6 +7,9 @@ every activity the conversation would make the history quadratic, and the server
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
@@ -107,11 +110,26 @@ def drive(agent: Agent) -> None:
         try:
             worked = pool.submit(asyncio.run, _worked(agent, work, Turns(work, replay, foreground), ended))
             foreground.serve(worked.done, IDLE_SECONDS)
+        except BaseException as error:
+            status = error.code if isinstance(error, SystemExit) else 1
+            atexit.register(_leave, status if isinstance(status, int) else 1)
+            raise
         finally:
             ended.set_result(None)
     worked.result()  # raises what went wrong
     assert work.state is not None
     replay.finished(work.state)
+
+
+def _leave(status: int) -> None:
+    """End the process instead of tearing the interpreter down.
+
+    An error leaves requests under way, and the SDK's native threads come back with them: into an interpreter that is
+    being torn down, where about one of fifteen hangs for good or aborts.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 async def _worked(agent: Agent, work: Work, turns: Turns, ended: Future[None]) -> None:
