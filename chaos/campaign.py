@@ -28,8 +28,7 @@ from chaos.record import Record
 from chaos.reference import Reference, References
 from chaos.results import CellResult, RunResult
 from chaos.run import Setup, execute
-from chaos.sandbox import Survival
-from chaos.sandbox.process import able
+from chaos.sandbox import Able, Backend, Survival, backends
 from chaos.scenario import FaultSpec, Scenario, StrategySpec
 from chaos.stores import Store
 from chaos.verdict import CellVerdict, Outcome, worst
@@ -60,6 +59,8 @@ class Runner:
         case: the one run to replay, instead of what the scenario says.
         addresses: server to where the user says that there is one; the others are started when they are needed.
         warm: fork agents from a process that has their imports done, instead of starting new interpreters.
+        backend: name of the kind of sandbox; "auto" for the first one in which the cell's faults can land.
+        toxiproxy: address of a Toxiproxy server's API; "" for one of our own.
     """
 
     def __init__(
@@ -72,8 +73,11 @@ class Runner:
         addresses: Mapping[str, str] | None = None,
         *,
         warm: bool = True,
+        backend: str = backends.AUTO,
+        toxiproxy: str = "",
     ) -> None:
         self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
+        self._backends, self._toxiproxy = backends.candidates(backend), toxiproxy
         self._pool, self._warm = Pool(addresses), warm
         self._references = References(folder)
         sweep()
@@ -96,9 +100,17 @@ class Runner:
     def lacking(self, cell: Cell) -> str:
         """Return why *cell* cannot be run: what the machine lacks for it, or why it makes no sense; "" if it can."""
         store, strategy = store_of(cell.strategy), cell.strategy.strategy
-        faults = (spec.fault.unsuited(store) or spec.fault.missing(able()) for spec in _chain(cell.fault))
+        unsuited = (spec.fault.unsuited(store, strategy) for spec in _chain(cell.fault))
         servers = (self._pool.missing(name) for name in strategy.needs)
-        return next(filter(None, chain([strategy.missing()], servers, faults)), "")
+        return next(filter(None, chain([strategy.missing()], servers, unsuited)), "") or self._placed(cell)[1]
+
+    def _placed(self, cell: Cell) -> tuple[Backend, str]:
+        """Return the back end that *cell* is run on, and what the machine lacks for it; "" if nothing."""
+
+        def lacks(able: Able) -> str:
+            return next(filter(None, (spec.fault.missing(able) for spec in _chain(cell.fault))), "")
+
+        return backends.choose(self._backends, cell.strategy.strategy, lacks)
 
     def once(self, cell: Cell, folder: Path) -> tuple[Setup, Plan, Record]:
         """Run *cell* once, without a reference and without judging: for its numbers. The journal is in *folder*.
@@ -158,6 +170,8 @@ class Runner:
             volatile=scenario.volatile_state,
             pool=self._pool,
             warm=self._warm,
+            backend=self._placed(cell)[0],
+            toxiproxy=self._toxiproxy,
         )
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
 from chaos.errors import HarnessError
 from chaos.journal import NULL
-from chaos.sandbox import warm as warmth
-from chaos.sandbox.incarnation import order
+from chaos.sandbox import Sandbox
 from chaos.targets import Launch
 
 RELOAD_SECONDS = 30.0  # a new process imports its runtime and reads the store
 
 
-def read_back(launch: Launch, env: Mapping[str, str], root: Path, *, warm: bool) -> tuple[msgspec.Raw, str]:
-    """Run the command of *launch* in *root* and return the state that it prints, or why it could not read the store.
+def read_back(sandbox: Sandbox, launch: Launch, env: Mapping[str, str], *, warm: bool) -> tuple[msgspec.Raw, str]:
+    """Run the command of *launch* in *sandbox* and return the state that it prints, or why it could not read the store.
 
     Args:
         env: its whole environment.
@@ -28,7 +26,7 @@ def read_back(launch: Launch, env: Mapping[str, str], root: Path, *, warm: bool)
         HarnessError: it ended well and printed no JSON.
     """
     try:
-        status, output, errors = _run(launch, env, root, warm=warm)
+        status, output, errors = sandbox.run(launch.command, env, launch.warm if warm else (), RELOAD_SECONDS)
     except subprocess.TimeoutExpired:
         return NULL, f"reading the store took more than {RELOAD_SECONDS:g} s"
     if status:
@@ -38,14 +36,6 @@ def read_back(launch: Launch, env: Mapping[str, str], root: Path, *, warm: bool)
     except msgspec.DecodeError as error:
         raise HarnessError(f"the reload command printed {output[:80]!r}, not a JSON object ({error})") from None
     return msgspec.Raw(output.strip()), ""
-
-
-def _run(launch: Launch, env: Mapping[str, str], root: Path, *, warm: bool) -> tuple[int, bytes, bytes]:
-    """Run the command to its end and return status, output and errors."""
-    if warm and launch.warm:
-        return warmth.run(launch.warm, order("none", "", (), launch.command, env), root, RELOAD_SECONDS)
-    done = subprocess.run(launch.command, cwd=root, env=env, capture_output=True, timeout=RELOAD_SECONDS, check=False)
-    return done.returncode, done.stdout, done.stderr
 
 
 def _last_line(text: bytes) -> str:

@@ -138,7 +138,17 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     _begin(request.config)  # a test may ask for this fixture while it runs
     case = parse_case(found.case) if found.case else None
     addresses = dict(found.servers)
-    runner = Runner(Path(found.folder), found.campaign, found.seed, found.runs, case, addresses, warm=not found.cold)
+    runner = Runner(
+        Path(found.folder),
+        found.campaign,
+        found.seed,
+        found.runs,
+        case,
+        addresses,
+        warm=not found.cold,
+        backend=found.backend,
+        toxiproxy=found.toxiproxy,
+    )
     yield runner
     runner.close()
     leftovers.sweep_own()

@@ -26,6 +26,12 @@ _OPTIONS = (
         "NAME=ADDRESS[,...]",
         "Servers that strategies use (postgres, redis, temporal); the others are started when a binary is at hand.",
     ),
+    (
+        "--chaos-backend",
+        "NAME",
+        "The kind of sandbox: process, docker, or auto (default): the first in which a cell's faults can land.",
+    ),
+    ("--chaos-toxiproxy", "ADDRESS", "A running Toxiproxy server's API, as HOST:PORT; by default one of our own."),
     ("--chaos-case", "PLAN#RUN", f"Replay exactly one run, as printed with a failure (results: {RESULTS}/{REPLAY})."),
     ("--chaos-results", "DIR", f"Where results and journals go (default: {RESULTS}); earlier ones are replaced."),
     ("--chaos-report", "FILE", f"The HTML report (default: {REPORT} among the results)."),
@@ -44,6 +50,8 @@ class Settings(NamedTuple):
     case: str
     servers: tuple[tuple[str, str], ...] = ()
     cold: bool = False
+    backend: str = "auto"
+    toxiproxy: str = ""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -96,7 +104,21 @@ def read(config: pytest.Config) -> Settings:
         raise pytest.UsageError(f"--chaos-report: {report} is a folder; name a file")
     base = seeds.fresh() if seed is None else seed
     servers, cold = _servers(config), bool(config.getoption("--chaos-cold"))
-    return Settings(base, seed is not None, campaign_name(), str(folder), str(report), runs, case, servers, cold)
+    backend, toxiproxy = _backend(config), config.getoption("--chaos-toxiproxy") or ""
+    name = campaign_name()
+    return Settings(
+        base, seed is not None, name, str(folder), str(report), runs, case, servers, cold, backend, toxiproxy
+    )
+
+
+def _backend(config: pytest.Config) -> str:
+    from chaos.errors import did_you_mean
+    from chaos.sandbox import backends
+
+    name = config.getoption("--chaos-backend") or backends.AUTO
+    if name not in backends.NAMES:
+        raise pytest.UsageError(f"--chaos-backend: no back end {name!r}; {did_you_mean(name, backends.NAMES)}")
+    return str(name)
 
 
 def _servers(config: pytest.Config) -> tuple[tuple[str, str], ...]:

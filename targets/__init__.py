@@ -51,7 +51,8 @@ class Strategy(Protocol):
     *claims* names what it restores after the container is gone: "messages", "files", "processes",
     "environment". *store* names the module of `chaos.stores` that its durable zone is laid out as, or "".
     *durable* tells whether a new process can read the state back. *needs* names the servers that it keeps its state
-    on (modules of `chaos.servers`), *imports* the heavy modules that its half in the agent imports.
+    on (modules of `chaos.servers`), *imports* the heavy modules that its half in the agent imports. *outside* tells
+    whether it has a half outside the sandbox, which works on the zones and the processes of this machine.
     """
 
     @property
@@ -64,6 +65,8 @@ class Strategy(Protocol):
     def needs(self) -> tuple[str, ...]: ...
     @property
     def imports(self) -> tuple[str, ...]: ...
+    @property
+    def outside(self) -> bool: ...
 
     def missing(self) -> str:
         """Return what this machine lacks for it besides its servers, and the remedy; "" if nothing."""
@@ -83,6 +86,7 @@ class InProcess:
 
     needs: ClassVar[tuple[str, ...]] = ()
     imports: ClassVar[tuple[str, ...]] = ()
+    outside: ClassVar[bool] = False
 
     def missing(self) -> str:
         return ""

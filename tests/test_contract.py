@@ -20,10 +20,12 @@ from chaos.durable import Durable
 from chaos.errors import ScenarioError, UnknownName
 from chaos.explorers import Explorer
 from chaos.faults import Fault
+from chaos.outfit import Outfit
 from chaos.sandbox import Able, Survival
 from chaos.servers import Server
 from chaos.stores import Store
 from chaos.targets import Strategy, Target
+from tests import toy
 
 PROTOCOLS: dict[str, type] = {
     "faults": Fault, "checks": Check, "explorers": Explorer, "stores": Store, "targets": Target,
@@ -114,8 +116,9 @@ def test_a_fault_says_what_it_takes_away_and_when_it_makes_no_sense(name: str) -
     fault = registry.load("faults", name)()
     assert fault.survival in Survival
     assert fault.missing(Able()) == ""
-    assert isinstance(fault.unsuited(None), str)
-    assert fault.unsuited(registry.load("stores", "jsonl")()) == ""
+    assert isinstance(fault.unsuited(None, toy.Forgets()), str)
+    assert isinstance(fault.unsuited(registry.load("stores", "jsonl")(), toy.Keeps()), str)
+    assert isinstance(fault.outfit, Outfit)
     assert fault.landed("1/after_act", []) is None, "nothing is no evidence"
 
 

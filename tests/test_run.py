@@ -29,8 +29,9 @@ from chaos.faults.kill import Kill
 from chaos.journal import Ended, Event, Exited, Injecting, Measured, Observed, Reached, Reloaded, Started
 from chaos.leftovers import PREFIX, sweep
 from chaos.plan import Plan, parse_plan
-from chaos.run import THREAD_ID, execute
+from chaos.run import execute
 from chaos.sandbox import hierarchy
+from chaos.supervisor import THREAD_ID
 from chaos.world import Message, Reply
 from tests import toy
 

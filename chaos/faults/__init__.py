@@ -9,16 +9,18 @@ import random
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from chaos.errors import HarnessError
 from chaos.journal import AnyEvent, DiskWiped, HostRenamed, Journal, Signalled
+from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Sandbox, Survival
 
 if TYPE_CHECKING:
     from chaos.durable import Durable
     from chaos.stores import Store
+    from chaos.targets import Strategy
     from chaos.world.server import World
 
 
@@ -72,6 +74,18 @@ class Scene:
             self.journal.add(HostRenamed, old=old, new=new)
 
 
+class Plain:
+    """What most faults have in common: they need nothing of the machine, and suit every strategy and every run."""
+
+    outfit: ClassVar[Outfit] = Outfit()
+
+    def missing(self, able: Able) -> str:
+        return ""
+
+    def unsuited(self, store: Store | None, strategy: Strategy) -> str:
+        return ""
+
+
 class Fault(Protocol):
     """A frozen dataclass with defaults for every field. Its docstring says what a correct agent must survive."""
 
@@ -84,8 +98,13 @@ class Fault(Protocol):
         """Return what this machine lacks for the fault, and the remedy; "" if nothing."""
         ...
 
-    def unsuited(self, store: Store | None) -> str:
-        """Return why the fault makes no sense for a strategy with this *store*; "" if it does."""
+    def unsuited(self, store: Store | None, strategy: Strategy) -> str:
+        """Return why the fault makes no sense for *strategy*, which stores its deltas as *store*; "" if it does."""
+        ...
+
+    @property
+    def outfit(self) -> Outfit:
+        """What a run needs from its start so that the fault can hit."""
         ...
 
     def inject(self, scene: Scene) -> None:

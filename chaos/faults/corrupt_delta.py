@@ -10,15 +10,16 @@ from random import Random
 from typing import Literal
 
 from chaos.durable import Durable
-from chaos.faults import Scene, first, hit
+from chaos.faults import Plain, Scene, first, hit
 from chaos.journal import AnyEvent, Exited, StoreDamaged
 from chaos.results import Landed
-from chaos.sandbox import Able, Survival
+from chaos.sandbox import Survival
 from chaos.stores import Delta, Store
+from chaos.targets import Strategy
 
 
 @dataclass(frozen=True)
-class CorruptDelta:
+class CorruptDelta(Plain):
     """The agent is killed, and one record of its store is changed before it resumes.
 
     A correct agent notices (and says so, loudly), or comes out right all the same because a later snapshot covers
@@ -35,10 +36,7 @@ class CorruptDelta:
     def survival(self) -> Survival:
         return Survival.STORE
 
-    def missing(self, able: Able) -> str:
-        return ""
-
-    def unsuited(self, store: Store | None) -> str:
+    def unsuited(self, store: Store | None, strategy: Strategy) -> str:
         return "" if store else "the strategy stores no deltas"
 
     def inject(self, scene: Scene) -> None:

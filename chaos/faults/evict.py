@@ -6,16 +6,15 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.faults import Scene, first, hit
+from chaos.faults import Plain, Scene, first, hit
 from chaos.journal import AnyEvent, DiskWiped, Exited, HostRenamed, Signalled
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
 from chaos.scenario.units import Seconds
-from chaos.stores import Store
 
 
 @dataclass(frozen=True)
-class Evict:
+class Evict(Plain):
     """SIGTERM to the agent, *grace* to come to an end, SIGKILL to what is left; container disk and host are lost.
 
     A correct agent stops within the grace period or loses nothing by not doing so, and resumes from the durable
@@ -33,9 +32,6 @@ class Evict:
 
     def missing(self, able: Able) -> str:
         return able.hostname
-
-    def unsuited(self, store: Store | None) -> str:
-        return ""
 
     def inject(self, scene: Scene) -> None:
         scene.signal(signal.SIGTERM)

@@ -6,15 +6,14 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.faults import Scene, first, hit
+from chaos.faults import Plain, Scene, first, hit
 from chaos.journal import AnyEvent, Exited, Signalled
 from chaos.results import Landed
-from chaos.sandbox import Able, Survival
-from chaos.stores import Store
+from chaos.sandbox import Survival
 
 
 @dataclass(frozen=True)
-class Kill:
+class Kill(Plain):
     """SIGKILL to the whole process tree; the disk stays as it is.
 
     A correct agent goes on from its last commit. Its disk may be ahead of that: the step in flight is done
@@ -24,12 +23,6 @@ class Kill:
     @property
     def survival(self) -> Survival:
         return Survival.PROCESS
-
-    def missing(self, able: Able) -> str:
-        return ""
-
-    def unsuited(self, store: Store | None) -> str:
-        return ""
 
     def inject(self, scene: Scene) -> None:
         scene.end_by_kill()

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from chaos.faults import Scene, first, hit
+from chaos.faults import Plain, Scene, first, hit
 from chaos.journal import AnyEvent, DiskWiped, Exited, MemoryClamped, Signalled
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
 from chaos.scenario.units import Bytes
-from chaos.stores import Store
 
 
 @dataclass(frozen=True)
-class OomKill:
+class OomKill(Plain):
     """The sandbox's memory limit drops below what the agent needs: a real OOM kill, counted by the kernel.
 
     A correct agent survives the loss of its memory, its processes and, with `loses: container`, of its
@@ -35,9 +34,6 @@ class OomKill:
 
     def missing(self, able: Able) -> str:
         return able.memory_limit
-
-    def unsuited(self, store: Store | None) -> str:
-        return ""
 
     def inject(self, scene: Scene) -> None:
         limit, usage, before, after = scene.sandbox.oom_kill(self.limit)

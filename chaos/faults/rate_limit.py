@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from chaos.faults import Scene, hit
+from chaos.faults import Plain, Scene, hit
 from chaos.journal import AnyEvent, Asked
 from chaos.results import Landed
-from chaos.sandbox import Able, Survival
+from chaos.sandbox import Survival
 from chaos.scenario.units import Seconds
-from chaos.stores import Store
 
 TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True)
-class RateLimit:
+class RateLimit(Plain):
     """The next *requests* model requests are refused with 429, and told to come back after *retry_after*.
 
     A correct agent waits as long as it is told, tries again, and comes out as if nothing had happened; where
@@ -34,12 +33,6 @@ class RateLimit:
     @property
     def survival(self) -> Survival:
         return Survival.NONE
-
-    def missing(self, able: Able) -> str:
-        return ""
-
-    def unsuited(self, store: Store | None) -> str:
-        return ""
 
     def inject(self, scene: Scene) -> None:
         scene.world.rate_limit.arm(self.requests, self.retry_after, self.style)

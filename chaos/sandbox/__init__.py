@@ -5,7 +5,7 @@
     root/tmp          container disk: TMPDIR
     root/assets       read-only gifts of the target (a wheel, say); survives like an image does
 
-A back end is one module with a class that keeps the `Sandbox` protocol.
+A back end is one module with a class that keeps the `Sandbox` protocol, and one that makes it (`Backend`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from chaos.journal import Observation
+
+if TYPE_CHECKING:
+    from chaos.targets import Strategy
 
 
 class Survival(StrEnum):
@@ -26,6 +29,7 @@ class Survival(StrEnum):
     PROCESS = "process"  # memory and processes; the disk is ahead of the checkpoint
     CONTAINER = "container"  # and the container disk; the disk is behind the checkpoint
     NODE = "node"  # and the hostname
+    POWER = "power"  # memory, processes, and whatever was not synced to any disk
     STORE = "store"  # memory, processes, and stored bytes are damaged
 
 
@@ -71,6 +75,7 @@ class Watch:
 class Able:
     """What a back end can do on this machine; each text is empty, or says what is missing and the remedy."""
 
+    sandbox: str = ""  # anything at all
     process_tree: str = ""  # a process-id namespace: a kill takes the whole tree
     memory_limit: str = ""  # a memory cgroup: a real OOM kill
     hostname: str = ""  # a UTS namespace: a new hostname after an eviction
@@ -91,6 +96,10 @@ class Sandbox(Protocol):
     @property
     def cgroups(self) -> tuple[Path, ...]:
         """The `cgroup.procs` files by which a process joins the agent's limits; none without a cgroup."""
+        ...
+
+    def make_zones(self) -> None:
+        """Make the zones that are not there yet."""
         ...
 
     def start(self, command: Sequence[str], env: Mapping[str, str], warm: Sequence[str] = ()) -> int:
@@ -145,10 +154,41 @@ class Sandbox(Protocol):
         """Look at files, repositories and processes from outside. The caller holds the agent still."""
         ...
 
+    def run(
+        self, command: Sequence[str], env: Mapping[str, str], warm: Sequence[str], timeout: float
+    ) -> tuple[int, bytes, bytes]:
+        """Run *command* in the zones to its end, the agent being gone; return status, output and errors.
+
+        Raises:
+            TimeoutExpired: it took more than *timeout* seconds, and was killed.
+        """
+        ...
+
     def log(self) -> str:
         """Return the last lines that the agent printed in its present incarnation."""
         ...
 
     def close(self) -> None:
         """End whatever is alive and remove every trace: processes, cgroup, folders. May be called twice."""
+        ...
+
+
+class Backend(Protocol):
+    """Makes the sandboxes of one kind; frozen, without fields."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line."""
+        ...
+
+    def able(self) -> Able:
+        """Say what it can do on this machine; each power is tried once, for real."""
+        ...
+
+    def unsuited(self, strategy: Strategy) -> str:
+        """Return why it cannot run *strategy*, "" if it can."""
+        ...
+
+    def sandbox(self, root: Path, memory_bytes: int, hostname: str) -> Sandbox:
+        """Return a new sandbox with its zones below the folder *root*, which is made here."""
         ...

@@ -13,12 +13,14 @@ import contextlib
 import functools
 import os
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import HarnessError
 from chaos.journal import Observation
 from chaos.sandbox import Able, Watch, Zones, cgroup, hierarchy
+from chaos.sandbox import warm as warmth
 from chaos.sandbox.incarnation import START_SECONDS, Incarnation, order
 from chaos.sandbox.observe import descendants, observe
 
@@ -204,6 +206,15 @@ class ProcessSandbox:
         agent = self._agent
         pids = self._pids(agent) if agent and agent.alive else set[int]()
         return observe(self.zones, watch, pids, agent.pid if agent else 0)
+
+    def run(
+        self, command: Sequence[str], env: Mapping[str, str], warm: Sequence[str], timeout: float
+    ) -> tuple[int, bytes, bytes]:
+        """Run *command* in the zones to its end, the agent being gone; return status, output and errors."""
+        if warm:
+            return warmth.run(warm, order("none", "", (), command, env), self.zones.root, timeout)
+        done = subprocess.run(command, cwd=self.zones.root, env=env, capture_output=True, timeout=timeout, check=False)
+        return done.returncode, done.stdout, done.stderr
 
     def log(self) -> str:
         """Return the last lines that the agent printed in its present incarnation."""

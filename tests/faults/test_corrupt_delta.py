@@ -187,8 +187,8 @@ def test_a_database_without_tables_holds_no_record(tmp_path: Path, database: Pat
 
 
 def test_it_suits_strategies_with_a_store_only() -> None:
-    assert CorruptDelta().unsuited(None) == "the strategy stores no deltas"
-    assert CorruptDelta().unsuited(Jsonl()) == ""
+    assert CorruptDelta().unsuited(None, toy.Forgets()) == "the strategy stores no deltas"
+    assert CorruptDelta().unsuited(Jsonl(), toy.Keeps()) == ""
 
 
 def damage(before: str = "a", after: str = "b") -> StoreDamaged:

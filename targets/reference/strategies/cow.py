@@ -38,6 +38,7 @@ class Cow(InProcess):
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "files", "environment", "processes"})
     store: ClassVar[str] = "jsonl"
     durable: ClassVar[bool] = True
+    outside: ClassVar[bool] = True
 
     snapshots: Kept = "content"
     keep: int = 0

@@ -37,6 +37,7 @@ class Layered(InProcess):
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "files", "environment", "processes"})
     store: ClassVar[str] = "langgraph_sqlite"
     durable: ClassVar[bool] = True
+    outside: ClassVar[bool] = True
     imports: ClassVar[tuple[str, ...]] = ("chaos.targets.reference.graph",)
 
     every: int = 20

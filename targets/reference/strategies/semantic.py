@@ -37,6 +37,7 @@ class Semantic(InProcess):
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "files", "environment", "processes"})
     store: ClassVar[str] = "jsonl"
     durable: ClassVar[bool] = True
+    outside: ClassVar[bool] = True
 
     processes: Processes = "auto"
     audit: bool = False

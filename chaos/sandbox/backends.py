@@ -1,0 +1,51 @@
+"""The back ends by name, and the one that a cell is run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from chaos.sandbox import Able, Backend, Sandbox
+from chaos.sandbox.process import ProcessSandbox, able
+
+if TYPE_CHECKING:
+    from chaos.targets import Strategy
+
+AUTO = "auto"
+NAMES = (AUTO, "process")
+
+
+@dataclass(frozen=True)
+class ProcessBackend:
+    """Namespaces and cgroups of this machine, as far as it has them."""
+
+    name: ClassVar[str] = "process"
+
+    def able(self) -> Able:
+        return able()
+
+    def unsuited(self, strategy: Strategy) -> str:
+        return ""
+
+    def sandbox(self, root: Path, memory_bytes: int, hostname: str) -> Sandbox:
+        return ProcessSandbox(root, memory_bytes, hostname)
+
+
+def candidates(name: str) -> tuple[Backend, ...]:
+    """Return the back ends that *name* stands for, the one to be preferred first."""
+    return (ProcessBackend(),)
+
+
+def choose(found: tuple[Backend, ...], strategy: Strategy, lacks: Callable[[Able], str]) -> tuple[Backend, str]:
+    """Return the first of *found* that can run *strategy* and lacks nothing; else the first, and what is missing."""
+    reasons = []
+    for backend in found:
+        can = backend.able()
+        if not (reason := can.sandbox or backend.unsuited(strategy) or lacks(can)):
+            return backend, ""
+        reasons.append(reason)
+    return found[0], reasons[0] if len(found) == 1 else "; ".join(
+        f"{backend.name}: {reason}" for backend, reason in zip(found, reasons, strict=True)
+    )
