@@ -29,7 +29,7 @@ from chaos.journal import AnyEvent, Exited, Injecting, StoreDamaged
 from chaos.plan import PHASES, Case, Plan, PlannedFault, Point, parse_case, parse_plan
 from chaos.record import Record
 from chaos.results import CellResult
-from chaos.sandbox import Able
+from chaos.sandbox import Able, backends
 from chaos.scenario import ExpectedFailure
 from chaos.verdict import CellVerdict
 from chaos.world import Answer, Message, Reply
@@ -320,8 +320,8 @@ def lacking(**missing: str) -> Able:
 
 
 def test_what_the_machine_lacks_is_a_skip_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "able", lambda: Able(memory_limit="no memory cgroup; run as root"))
-    oom, kill = run_all(tmp_path, toy.scenario(toy.spec(OomKill()), toy.spec(Kill())))
+    monkeypatch.setattr(backends, "able", lambda: Able(memory_limit="no memory cgroup; run as root"))
+    oom, kill = run_all(tmp_path, toy.scenario(toy.spec(OomKill()), toy.spec(Kill())), backend="process")
     assert oom.skipped == "no memory cgroup; run as root"
     assert oom.verdict is CellVerdict.NOT_EXERCISED
     assert not kill.skipped
@@ -329,9 +329,9 @@ def test_what_the_machine_lacks_is_a_skip_with_the_reason(tmp_path: Path, monkey
 
 
 def test_what_follows_must_be_possible_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "able", lambda: Able(memory_limit="no memory cgroup"))
+    monkeypatch.setattr(backends, "able", lambda: Able(memory_limit="no memory cgroup"))
     then = toy.spec(OomKill(), Recovery(("after_load",)))
-    (cell,) = run_all(tmp_path, toy.scenario(toy.spec(Kill(), then=(then,))))
+    (cell,) = run_all(tmp_path, toy.scenario(toy.spec(Kill(), then=(then,))), backend="process")
     assert cell.skipped == "no memory cgroup"
 
 
