@@ -61,6 +61,7 @@ class Runner:
         warm: fork agents from a process that has their imports done, instead of starting new interpreters.
         backend: name of the kind of sandbox; "auto" for the first one in which the cell's faults can land.
         toxiproxy: address of a Toxiproxy server's API; "" for one of our own.
+        no_skip: what this machine cannot run fails, instead of being skipped.
     """
 
     def __init__(
@@ -75,9 +76,10 @@ class Runner:
         warm: bool = True,
         backend: str = backends.AUTO,
         toxiproxy: str = "",
+        no_skip: bool = False,
     ) -> None:
         self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
-        self._backends, self._toxiproxy = backends.candidates(backend), toxiproxy
+        self._backends, self._toxiproxy, self._no_skip = backends.candidates(backend), toxiproxy, no_skip
         self._pool, self._warm = Pool(addresses), warm
         self._references = References(folder)
         sweep()
@@ -98,11 +100,15 @@ class Runner:
         return result
 
     def lacking(self, cell: Cell) -> str:
-        """Return why *cell* cannot be run: what the machine lacks for it, or why it makes no sense; "" if it can."""
-        store, strategy = store_of(cell.strategy), cell.strategy.strategy
-        unsuited = (spec.fault.unsuited(store, strategy) for spec in _chain(cell.fault))
+        """Return what the machine lacks for *cell*; "" if nothing."""
+        strategy = cell.strategy.strategy
         servers = (self._pool.missing(name) for name in strategy.needs)
-        return next(filter(None, chain([strategy.missing()], servers, unsuited)), "") or self._placed(cell)[1]
+        return next(filter(None, chain([strategy.missing()], servers)), "") or self._placed(cell)[1]
+
+    def unsuited(self, cell: Cell) -> str:
+        """Return why *cell* makes no sense on any machine; "" if it does."""
+        store, strategy = store_of(cell.strategy), cell.strategy.strategy
+        return next(filter(None, (spec.fault.unsuited(store, strategy) for spec in _chain(cell.fault))), "")
 
     def _placed(self, cell: Cell) -> tuple[Backend, str]:
         """Return the back end that *cell* is run on, and what the machine lacks for it; "" if nothing."""
@@ -126,8 +132,13 @@ class Runner:
         return setup, plans[0], execute(setup, plans[0], folder, rng)
 
     def _skipped(self, cell: Cell) -> CellResult | None:
-        if reason := self.lacking(cell):
+        if reason := self.unsuited(cell):
             return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=True, skipped=reason)
+        if reason := self.lacking(cell):
+            demanded, why = self._no_skip, f"this machine cannot run it: {reason}"
+            return self._cell_result(
+                cell, (), CellVerdict.NOT_EXERCISED, passed=not demanded, why=why, skipped="" if demanded else reason
+            )
         return None
 
     def _run_cell(self, cell: Cell) -> CellResult:

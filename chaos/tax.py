@@ -106,7 +106,7 @@ class Tax(msgspec.Struct, frozen=True, kw_only=True):
 def measured(runner: Runner, cell: Cell, folder: Path) -> Measured:
     """Run *cell* once for its numbers. The journal is removed from *folder*, unless the run proves nothing."""
     label = cell.strategy.label
-    if reason := runner.lacking(cell):
+    if reason := runner.unsuited(cell) or runner.lacking(cell):
         return Measured(strategy=label, skipped=reason)
     try:
         setup, plan, run = runner.once(cell, folder)

@@ -148,6 +148,7 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
         warm=not found.cold,
         backend=found.backend,
         toxiproxy=found.toxiproxy,
+        no_skip=found.no_skip,
     )
     yield runner
     runner.close()

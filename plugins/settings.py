@@ -38,6 +38,12 @@ _OPTIONS = (
 )
 
 
+_FLAGS = (
+    ("--chaos-cold", "Start agents as new interpreters instead of forking them from one that has their imports done."),
+    ("--chaos-no-skip", "A cell that this machine cannot run fails, instead of being skipped with the reason."),
+)
+
+
 class Settings(NamedTuple):
     """What all processes of one campaign agree on; xdist's workers get it from the controller."""
 
@@ -52,21 +58,22 @@ class Settings(NamedTuple):
     cold: bool = False
     backend: str = "auto"
     toxiproxy: str = ""
+    no_skip: bool = False
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options to `pytest --help`, each but `--chaos` with its environment variable as the default."""
     group = parser.getgroup("chaos", "recovery testing of long-running agents (pytest-chaos)")
     _add(group, "--chaos", action="store_true", default=False, help=f"Run the scenarios in *{SUFFIX} files.")
-    variable = _variable("--chaos-cold")
-    text = "Start agents as new interpreters instead of forking them from one that has their imports done."
-    cold = os.environ.get(variable, "") == "1"
-    _add(group, "--chaos-cold", action="store_true", default=cold, help=f"{text} Environment: {variable}=1.")
+    for name, text in _FLAGS:
+        variable = _variable(name)
+        default = os.environ.get(variable, "") == "1"
+        _add(group, name, action="store_true", default=default, help=f"{text} Environment: {variable}=1.")
     for name, metavar, text in _OPTIONS:
         variable = _variable(name)
         # Empty is unset: CI systems hand on inputs that nobody gave as empty variables.
-        default = os.environ.get(variable) or None
-        _add(group, name, metavar=metavar, default=default, help=f"{text} Environment: {variable}.")
+        given = os.environ.get(variable) or None
+        _add(group, name, metavar=metavar, default=given, help=f"{text} Environment: {variable}.")
 
 
 def _variable(option: str) -> str:
@@ -104,10 +111,19 @@ def read(config: pytest.Config) -> Settings:
         raise pytest.UsageError(f"--chaos-report: {report} is a folder; name a file")
     base = seeds.fresh() if seed is None else seed
     servers, cold = _servers(config), bool(config.getoption("--chaos-cold"))
-    backend, toxiproxy = _backend(config), config.getoption("--chaos-toxiproxy") or ""
-    name = campaign_name()
     return Settings(
-        base, seed is not None, name, str(folder), str(report), runs, case, servers, cold, backend, toxiproxy
+        base,
+        seed is not None,
+        campaign_name(),
+        str(folder),
+        str(report),
+        runs,
+        case,
+        servers,
+        cold,
+        _backend(config),
+        config.getoption("--chaos-toxiproxy") or "",
+        bool(config.getoption("--chaos-no-skip")),
     )
 
 

@@ -328,6 +328,15 @@ def test_what_the_machine_lacks_is_a_skip_with_the_reason(tmp_path: Path, monkey
     assert plans(tmp_path, fault="oom_kill") == []
 
 
+def test_what_the_machine_lacks_may_be_demanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "able", lambda: Able(memory_limit="no memory cgroup; run as root"))
+    scenario = toy.scenario(toy.spec(OomKill()), toy.spec(CorruptDelta()), strategies=(toy.FORGETS,))
+    oom, corrupt = run_all(tmp_path, scenario, backend="process", no_skip=True)
+    assert not oom.skipped and not oom.passed and oom.verdict is CellVerdict.NOT_EXERCISED
+    assert oom.why == "this machine cannot run it: no memory cgroup; run as root"
+    assert corrupt.skipped and corrupt.passed, "no machine can do what makes no sense"
+
+
 def test_what_follows_must_be_possible_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "able", lambda: Able(memory_limit="no memory cgroup"))
     then = toy.spec(OomKill(), Recovery(("after_load",)))
