@@ -9,13 +9,15 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from chaos import claims, judge, measure, registry, results, seeds
+from chaos import claims, judge, measure, results, seeds
+from chaos.cell import Cell as Cell
+from chaos.cell import chain_of, store_of, taken
 from chaos.errors import HarnessError
 from chaos.explorers.combine import combine
 from chaos.journal import HostDid
@@ -28,24 +30,8 @@ from chaos.record import Record
 from chaos.reference import Reference, References
 from chaos.results import CellResult, RunResult
 from chaos.run import Setup, execute
-from chaos.sandbox import Able, Backend, Survival, backends
-from chaos.scenario import FaultSpec, Scenario, StrategySpec
-from chaos.stores import Store
+from chaos.sandbox import Able, Backend, backends
 from chaos.verdict import CellVerdict, Outcome, worst
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One field of the matrix; *order* is its place in the campaign."""
-
-    scenario: Scenario
-    strategy: StrategySpec
-    fault: FaultSpec
-    order: int = 0
-
-    @property
-    def name(self) -> str:
-        return f"{self.strategy.label}-{self.fault.label}"
 
 
 class Runner:
@@ -108,13 +94,13 @@ class Runner:
     def unsuited(self, cell: Cell) -> str:
         """Return why *cell* makes no sense on any machine; "" if it does."""
         store, strategy = store_of(cell.strategy), cell.strategy.strategy
-        return next(filter(None, (spec.fault.unsuited(store, strategy) for spec in _chain(cell.fault))), "")
+        return next(filter(None, (spec.fault.unsuited(store, strategy) for spec in chain_of(cell.fault))), "")
 
     def _placed(self, cell: Cell) -> tuple[Backend, str]:
         """Return the back end that *cell* is run on, and what the machine lacks for it; "" if nothing."""
 
         def lacks(able: Able) -> str:
-            return next(filter(None, (spec.fault.missing(able) for spec in _chain(cell.fault))), "")
+            return next(filter(None, (spec.fault.missing(able) for spec in chain_of(cell.fault))), "")
 
         return backends.choose(self._backends, cell.strategy.strategy, lacks)
 
@@ -176,7 +162,7 @@ class Runner:
             brain=scenario.target.brain(seed),
             watch=replace(watch, volatile=(*watch.volatile, *scenario.volatile_files)),
             limits=scenario.limits,
-            faults={spec.label: spec.fault for spec in _chain(cell.fault)},
+            faults={spec.label: spec.fault for spec in chain_of(cell.fault)},
             store=store_of(cell.strategy),
             volatile=scenario.volatile_state,
             pool=self._pool,
@@ -187,7 +173,7 @@ class Runner:
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
         if self.case is not None:
-            known = {spec.label for spec in _chain(cell.fault)}
+            known = {spec.label for spec in chain_of(cell.fault)}
             if unknown := {planned.fault for planned in self.case.plan.faults} - known:
                 raise HarnessError(f"the case names {', '.join(sorted(unknown))}; this cell has {', '.join(known)}")
             return [self.case]
@@ -250,7 +236,7 @@ class Runner:
             scenario=cell.scenario.name,
             strategy=cell.strategy.label,
             fault=cell.fault.label,
-            survival=_taken(cell.fault, case.plan),
+            survival=taken(cell.fault, case.plan),
             run=case.run,
             seed=0,
             plan=str(case.plan),
@@ -299,33 +285,11 @@ class Runner:
         )
 
 
-def store_of(strategy: StrategySpec) -> Store | None:
-    """Return the stored deltas of *strategy*, as faults see them; None if it stores none."""
-    name = strategy.strategy.store
-    if not name:
-        return None
-    store: Store = registry.load("stores", name)()
-    return store
-
-
 def _interrupted(error: BaseException | None) -> bool:
     """Tell whether *error* was raised while an interrupt was being dealt with: a failing clean-up must not hide it."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
-
-
-def _chain(spec: FaultSpec) -> tuple[FaultSpec, ...]:
-    """Return *spec* and all that follow it in a plan."""
-    return (spec, *(further for then in spec.then for further in _chain(then)))
-
-
-def _taken(spec: FaultSpec, plan: Plan) -> str:
-    """Return the most that the faults of *plan* take away, as a survival class; "" for none."""
-    classes = list(Survival)
-    faults = {each.label: each.fault.survival for each in _chain(spec)}
-    taken = [faults[planned.fault] for planned in plan.faults if planned.fault in faults]
-    return str(max(taken, key=classes.index, default=""))
 
 
 def _shown(path: Path) -> str:
