@@ -10,7 +10,7 @@ A back end is one module with a class that keeps the `Sandbox` protocol, and one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -71,6 +71,11 @@ class Watch:
     volatile: tuple[str, ...] = ()
 
 
+def _nothing(_: str) -> str:
+    """Say that nothing is missing."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Able:
     """What a back end can do on this machine; each text is empty, or says what is missing and the remedy."""
@@ -80,6 +85,11 @@ class Able:
     memory_limit: str = ""  # a memory cgroup: a real OOM kill
     hostname: str = ""  # a UTS namespace: a new hostname after an eviction
     memory_controller: str = ""  # "v1", "v2" or "" where there is none
+    shared_disk: str = ""  # two agents at once on one container disk
+    clock: str = ""  # a wall clock of the agent's own that can be moved
+    disk_image: Callable[[str], str] = _nothing  # a disk of its own, by file system ("ext4", "xfs"): tried when asked
+    ptrace: str = ""  # strace on the agent's processes
+    syscalls: str = ""  # system calls on the durable zone that are held until the harness answers
 
 
 class Sandbox(Protocol):
@@ -119,6 +129,14 @@ class Sandbox(Protocol):
 
     def signal(self, number: int) -> None:
         """Send a signal to the agent's first process only."""
+        ...
+
+    def stop(self) -> tuple[int, ...]:
+        """Stop every process of the tree where it is, and return their numbers on the host."""
+        ...
+
+    def resume(self) -> None:
+        """Let all that *stop* stopped go on."""
         ...
 
     def kill(self) -> None:
@@ -191,4 +209,19 @@ class Backend(Protocol):
 
     def sandbox(self, root: Path, memory_bytes: int, hostname: str) -> Sandbox:
         """Return a new sandbox with its zones below the folder *root*, which is made here."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove what harnesses left that are dead: killed, they could not do it themselves."""
+        ...
+
+    def sweep_own(self) -> None:
+        """Remove what this process still has, at its end: an interrupt may come before a clean-up is arranged."""
+        ...
+
+    def beside(self, first: Sandbox, root: Path | None, memory_bytes: int, hostname: str) -> Sandbox:
+        """Return another sandbox with the durable zone and the assets of *first*.
+
+        It has a disk of its own below *root*; None: workspace and tmp are those of *first* too, and stay its own.
+        """
         ...

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from chaos.sandbox import Able, Backend, Sandbox
+from chaos.sandbox.docker import DockerBackend
 from chaos.sandbox.process import ProcessSandbox, able
 
 if TYPE_CHECKING:
     from chaos.targets import Strategy
 
 AUTO = "auto"
-NAMES = (AUTO, "process")
+NAMES = (AUTO, "process", "docker")
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,20 @@ class ProcessBackend:
     def sandbox(self, root: Path, memory_bytes: int, hostname: str) -> Sandbox:
         return ProcessSandbox(root, memory_bytes, hostname)
 
+    def sweep(self) -> None:
+        """Nothing: cgroups are swept where new ones are made, folders with all others."""
+
+    def sweep_own(self) -> None:
+        """Nothing: every sandbox is closed, and its launcher ends what it has when the harness ends."""
+
+    def beside(self, first: Sandbox, root: Path | None, memory_bytes: int, hostname: str) -> Sandbox:
+        return ProcessSandbox(root or first.zones.root, memory_bytes, hostname, shares=first.zones)
+
 
 def candidates(name: str) -> tuple[Backend, ...]:
     """Return the back ends that *name* stands for, the one to be preferred first."""
-    return (ProcessBackend(),)
+    found: tuple[Backend, ...] = (ProcessBackend(), DockerBackend())
+    return found if name == AUTO else tuple(backend for backend in found if backend.name == name)
 
 
 def choose(found: tuple[Backend, ...], strategy: Strategy, lacks: Callable[[Able], str]) -> tuple[Backend, str]:

@@ -90,10 +90,16 @@ def _find_parent(named: str) -> Parent:
     return Parent(controller, missing=f"{reason}; {remedy} set {VARIABLE} to a folder that was given to you")
 
 
-def _hierarchies() -> dict[str, tuple[Path, Path]]:
-    """Return mount point and own folder of each hierarchy of interest, by "CONTROLLER VERSION"."""
+def memory_of(pid: int) -> tuple[str, Path]:
+    """Return version and folder of the memory cgroup that the process *pid* is in; "" and "/" where there is none."""
+    found = _hierarchies(str(pid))
+    return next(((c, found[f"memory {c}"][1]) for c in ("v1", "v2") if f"memory {c}" in found), ("", Path("/")))
+
+
+def _hierarchies(pid: str = "self") -> dict[str, tuple[Path, Path]]:
+    """Return mount point and folder of a process in each hierarchy of interest, by "CONTROLLER VERSION"."""
     own = {}
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
+    for line in _read(Path(f"/proc/{pid}/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
         own.update(dict.fromkeys(controllers.split(","), path))
     found = {}

@@ -23,23 +23,32 @@ ABANDON_SECONDS = 5.0  # a launcher that lost its harness's end is gone in milli
 LOG_BYTES = 64 * 1024  # kept of the output: the last lines tell why an agent died, a flood tells nothing
 LOG_LINES = 200  # of these, handed out
 READ_BYTES = 64 * 1024  # what a pipe holds
+NO_ENV: Mapping[str, str] = {}
 
 
 def order(
-    mode: str, hostname: str, cgroups: Sequence[Path], command: Sequence[str], env: Mapping[str, str]
+    mode: str,
+    hostname: str,
+    cgroups: Sequence[Path],
+    command: Sequence[str],
+    env: Mapping[str, str],
+    filter: bytes = b"",
 ) -> list[bytes]:
     """Return the fields of a launcher's order (see launcher.Order)."""
     variables = [f"{name}={value}" for name, value in env.items()]
-    fields = [mode, hostname, str(len(cgroups)), str(len(command)), *map(str, cgroups), *command, *variables]
+    counts = (str(len(cgroups)), str(len(command)))
+    fields = [mode, hostname, filter.hex(), *counts, *map(str, cgroups), *command, *variables]
     if broken := [field for field in fields if "\0" in field]:
         raise HarnessError(f"a command or variable holds a NUL character: {broken[0]!r}")
     return [os.fsencode(field) for field in fields]
 
 
-def _launch(control: int, output: int, cwd: Path, modules: Sequence[str]) -> subprocess.Popen[bytes] | warm.Forked:
-    """Start a launcher: a new interpreter, or a fork of one that has *modules*."""
+def _launch(
+    control: int, output: int, cwd: Path, modules: Sequence[str], env: Mapping[str, str]
+) -> subprocess.Popen[bytes] | warm.Forked:
+    """Start a launcher: a new interpreter, or a fork of one that has *modules* and suits *env*."""
     if modules:
-        return warm.server(modules).start("launch", cwd, control, output, output)
+        return warm.server(modules, env).start("launch", cwd, control, output, output)
     return subprocess.Popen(
         [sys.executable, "-I", "-S", str(LAUNCHER), str(control), str(os.getpid())],
         env={},
@@ -59,12 +68,16 @@ class Incarnation:
         order: what to start (see `order`).
         cwd: the folder that it starts in.
         modules: what it finds imported; its command is then `python -m MODULE ARGUMENT...`.
+        env: its environment, for what only counts when a program starts.
     """
 
-    def __init__(self, order: Sequence[bytes], cwd: Path, modules: Sequence[str] = ()) -> None:
+    def __init__(
+        self, order: Sequence[bytes], cwd: Path, modules: Sequence[str] = (), env: Mapping[str, str] = NO_ENV
+    ) -> None:
         self.status: int | None = None
         self.features: frozenset[str] = frozenset()
         self.pid, self._pidfd = 0, -1
+        self.listener = -1  # of its seccomp filter, if it has one; whoever takes it closes it
         self._log: collections.deque[bytes] = collections.deque()
         self._log_bytes = 0
         self._lock = threading.Lock()
@@ -72,7 +85,7 @@ class Incarnation:
         self._control, theirs = socket.socketpair()
         self._output, output = os.pipe()
         with theirs:
-            self._launcher = _launch(theirs.fileno(), output, cwd, modules)
+            self._launcher = _launch(theirs.fileno(), output, cwd, modules, env)
         os.close(output)
         self._control.settimeout(START_SECONDS)
         try:
@@ -86,6 +99,8 @@ class Incarnation:
     def _abandon(self) -> None:
         """End what was begun, the launcher last: an agent orphaned by it would keep the cgroup busy as a zombie."""
         self._control.close()  # ends an agent that was not told to begin
+        if self.listener >= 0:
+            os.close(self.listener)
         self.signal(signal.SIGKILL)  # ends one that was
         try:
             self._launcher.wait(ABANDON_SECONDS)
@@ -102,6 +117,8 @@ class Incarnation:
                 self._pidfd = os.pidfd_open(self.pid)
                 self._control.sendall(b"g")
                 word, *rest = self._hear()
+                if word == "listener":
+                    word, *rest = self._hear()
         except TimeoutError:
             raise HarnessError(f"nothing was started within {START_SECONDS:g} s") from None
         except ConnectionError:
@@ -115,7 +132,8 @@ class Incarnation:
         line = b""
         while not line.endswith(b"\n"):
             try:
-                byte = self._control.recv(1)
+                byte, files, _, _ = socket.recv_fds(self._control, 1, 1)
+                self.listener = files[0] if files else self.listener
             except ConnectionError:
                 byte = b""
             if not byte:

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import HarnessError
@@ -29,28 +29,50 @@ LISTEN = "0A"  # state of a listening socket in /proc/net/tcp
 DEAD = "ZXx"  # states of processes that only wait to be reaped
 DIST_INFO = ".dist-info"
 
+Execute = Callable[[str, Sequence[str], Mapping[str, str]], tuple[int, bytes]]
+"""Runs a command in a folder with an environment, and returns its status and its output.
 
-def observe(zones: Zones, watch: Watch, pids: Collection[int], agent_pid: int) -> Observation:
+It raises FileNotFoundError where there is no such program, and TimeoutExpired after `GIT_SECONDS`.
+"""
+
+
+def observe(
+    zones: Zones,
+    watch: Watch,
+    pids: Collection[int],
+    agent_pid: int,
+    inside: Path | None = None,
+    execute: Execute | None = None,
+) -> Observation:
     """Describe the sandbox as it is now. Things that vanish while we look are left out.
 
     Args:
+        zones: where they are for us.
         pids: host's numbers of all processes of the sandbox.
         agent_pid: the one among them that is the agent itself and is left out.
+        inside: what the agent calls the root of its zones; None: the same as we.
+        execute: runs git where it can work in the zones; None: right here.
     """
-    scan = _Scan(zones.root, _volatile((*ALWAYS_VOLATILE, *watch.volatile)))
+    inside = inside or zones.root
+    scan = _Scan(zones.root, inside, volatile(watch))
     for zone in (zones.workspace, zones.tmp):
         scan.walk(zone, listed=True)
     for zone in (zones.durable, zones.assets):
         scan.walk(zone, listed=False)
     return Observation(
         files=tuple(sorted(scan.files)),
-        repositories=tuple(_repository(path, zones.root) for path in sorted(scan.repositories)),
-        processes=_processes(zones.root, watch, [pid for pid in pids if pid != agent_pid]),
+        repositories=tuple(_repository(path, zones.root, execute or _run) for path in sorted(scan.repositories)),
+        processes=_processes(inside, watch, [pid for pid in pids if pid != agent_pid]),
         packages=tuple(sorted(scan.packages)),
     )
 
 
 # -- files
+
+
+def volatile(watch: Watch) -> re.Pattern[str]:
+    """Return what matches the paths, relative to the zones' root, that *watch* leaves out; what is below them too."""
+    return _volatile((*ALWAYS_VOLATILE, *watch.volatile))
 
 
 @functools.cache
@@ -70,8 +92,8 @@ def _regex(pattern: str) -> str:
 class _Scan:
     """One walk over the zones that gathers files, repositories and packages."""
 
-    def __init__(self, root: Path, volatile: re.Pattern[str]) -> None:
-        self.root = os.fspath(root)
+    def __init__(self, root: Path, inside: Path, volatile: re.Pattern[str]) -> None:
+        self.root, self.inside = os.fspath(root), os.fspath(inside)
         self.volatile = volatile
         self.files: list[FileEntry] = []
         self.repositories: list[str] = []
@@ -103,10 +125,10 @@ class _Scan:
             if stat.S_ISDIR(info.st_mode):
                 self.files.append(FileEntry(path, "dir", mode))
             elif stat.S_ISREG(info.st_mode):
-                size, digest = _digest(entry.path, os.fsencode(self.root), info.st_size)
+                size, digest = _digest(entry.path, os.fsencode(self.inside), info.st_size)
                 self.files.append(FileEntry(path, "file", mode, size, digest))
             elif stat.S_ISLNK(info.st_mode):
-                target = _text(os.readlink(entry.path).replace(self.root, MASK))
+                target = _text(os.readlink(entry.path).replace(self.inside, MASK))
                 self.files.append(FileEntry(path, "link", mode, target=target))
             else:
                 self.files.append(FileEntry(path, "other", mode))
@@ -156,10 +178,10 @@ def _text(name: str) -> str:
 # -- repositories
 
 
-def _repository(folder: str, root: Path) -> Repository:
+def _repository(folder: str, root: Path, execute: Execute) -> Repository:
     """Ask git about the work tree *folder* without writing to it."""
-    log = _git(folder, root, "log", f"--max-count={GIT_LOG_LIMIT}", "--format=%H %s")
-    status = _git(folder, root, "status", "--porcelain")
+    log = _git(folder, execute, "log", f"--max-count={GIT_LOG_LIMIT}", "--format=%H %s")
+    status = _git(folder, execute, "status", "--porcelain")
     lines = tuple(log.splitlines())
     name = _text(os.path.relpath(folder, root))
     return Repository(path=name, head=lines[0].partition(" ")[0] if lines else "", log=lines, status=_lines(status))
@@ -169,7 +191,7 @@ def _lines(text: str) -> tuple[str, ...]:
     return tuple(sorted(text.splitlines()))
 
 
-def _git(folder: str, root: Path, *words: str) -> str:
+def _git(folder: str, execute: Execute, *words: str) -> str:
     """Run git; a repository that is damaged or has no commit answers nothing."""
     # The agent wrote the repository's configuration: none of its programs may run outside the sandbox.
     options = ("-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -179,22 +201,30 @@ def _git(folder: str, root: Path, *words: str) -> str:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_CONFIG_NOSYSTEM": "1",  # the user's own settings would change what status prints
         "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CEILING_DIRECTORIES": os.path.dirname(folder),  # never the repository around the sandbox
     }
     try:
-        done = subprocess.run(
-            ["git", *options, "-C", folder, *words],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=GIT_SECONDS,
-        )
+        status, output = execute(folder, ["git", *options, *words], env)
     except FileNotFoundError:
         raise HarnessError(f"{folder} is a git repository, but there is no git on the PATH; install git") from None
     except subprocess.TimeoutExpired:
         limit = f"git {words[0]} in {folder} took more than {GIT_SECONDS:g} s"
         raise HarnessError(f"{limit}; declare the repository volatile or make it smaller") from None
-    return done.stdout.decode("utf-8", "backslashreplace") if done.returncode == 0 else ""
+    return output.decode("utf-8", "backslashreplace") if status == 0 else ""
+
+
+def _run(folder: str, command: Sequence[str], env: Mapping[str, str]) -> tuple[int, bytes]:
+    # Never the repository around the sandbox.
+    env = {**env, "GIT_CEILING_DIRECTORIES": os.path.dirname(folder)}
+    # Not by cwd: a folder that is gone meanwhile must not look like a git that is not there.
+    done = subprocess.run(
+        ["git", "-C", folder, *command[1:]],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=GIT_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 # -- processes

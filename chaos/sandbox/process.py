@@ -17,12 +17,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from chaos import clock
 from chaos.errors import HarnessError
 from chaos.journal import Observation
-from chaos.sandbox import Able, Watch, Zones, cgroup, hierarchy
+from chaos.sandbox import Able, Watch, Zones, cgroup, disk, hierarchy, strace, syscalls
 from chaos.sandbox import warm as warmth
 from chaos.sandbox.incarnation import START_SECONDS, Incarnation, order
 from chaos.sandbox.observe import descendants, observe
+from chaos.sandbox.syscalls import Calls
 
 OOM_SECONDS = 10.0  # from the kernel's kill to the end of the tree; the report to the log is the slow part
 KILL_SECONDS = 30.0  # from SIGKILL to the end of the tree, for a tree with much memory to give back
@@ -48,6 +50,10 @@ def _able(named: str) -> Able:
         memory_limit=parent.missing,
         hostname="" if "uts" in features else f"no UTS namespace: the hostname cannot change; {remedy}",
         memory_controller=parent.controller,
+        clock=clock.missing(),
+        disk_image=disk.missing,
+        ptrace=strace.missing(),
+        syscalls=syscalls.missing(),
     )
 
 
@@ -74,15 +80,25 @@ class ProcessSandbox:
         memory_bytes: the agent's limit; 0: none. Without a usable memory cgroup (see `able`) there is no limit.
         hostname: of the first incarnation.
         namespaces: False: do as on a machine without namespaces.
+        shares: zones of another sandbox: its durable zone and its assets are this one's too, and with the same root
+            the whole disk, which then outlives this sandbox.
     """
 
-    def __init__(self, root: Path, memory_bytes: int, hostname: str, *, namespaces: bool = True) -> None:
+    def __init__(
+        self, root: Path, memory_bytes: int, hostname: str, *, namespaces: bool = True, shares: Zones | None = None
+    ) -> None:
         # The agent sees resolved paths (getcwd), so masking needs them too.
         self.zones = Zones(Path(os.path.realpath(root)))
         self.hostname = hostname
         self._mode = _namespaces()[0] if namespaces else "none"
         self._memory_bytes = memory_bytes
         self._agent: Incarnation | None = None
+        self._calls: Calls | None = None
+        self._owns_disk = shares is None or shares.root != self.zones.root
+        if shares is not None and self._owns_disk:
+            self.zones.root.mkdir(parents=True)
+            self.zones.durable.symlink_to(shares.durable)
+            self.zones.assets.symlink_to(shares.assets)
         self.make_zones()
         parent = hierarchy.find_parent()
         self._cgroup = hierarchy.create(parent, memory_bytes) if parent.memory else None
@@ -113,11 +129,18 @@ class ProcessSandbox:
         env = {"TMPDIR": str(self.zones.tmp), "HOSTNAME": self.hostname, **env}
         cgroups = self._cgroup.procs if self._cgroup else ()
         try:
-            ordered = order(self._mode, self.hostname, cgroups, command, env)
-            self._agent = Incarnation(ordered, self.zones.workspace, warm)
+            held = self._calls.program if self._calls else b""
+            ordered = order(self._mode, self.hostname, cgroups, command, env, held)
+            self._agent = Incarnation(ordered, self.zones.workspace, warm, env)
         except HarnessError as error:
             raise HarnessError(f"cannot start {command[0]!r} in {self.zones.workspace}: {error}") from error
+        if self._calls:
+            self._calls.listen(self._agent.listener)
         return self._agent.pid
+
+    def hold(self, calls: Calls) -> None:
+        """Start every incarnation from now on with its system calls held (see `chaos.sandbox.syscalls`)."""
+        self._calls = calls
 
     def wait(self, timeout: float | None) -> int | None:
         """Return the agent's status once its whole tree is gone; None after *timeout* seconds."""
@@ -134,6 +157,26 @@ class ProcessSandbox:
         """Signal the agent alone. As pid 1 it gets only what it handles, as in any container, and SIGKILL."""
         if self._agent:
             self._agent.signal(number)
+
+    def stop(self) -> tuple[int, ...]:
+        """SIGSTOP the whole process tree, the first process first, until none is left that could fork another."""
+        agent, stopped = self._agent, list[int]()
+        if agent is None or not agent.alive:
+            return ()
+        agent.signal(signal.SIGSTOP)
+        while new := self._pids(agent) - set(stopped):
+            for pid in sorted(new):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                stopped.append(pid)
+        return tuple(stopped)
+
+    def resume(self) -> None:
+        """SIGCONT what was stopped."""
+        agent = self._agent
+        for pid in self._pids(agent) if agent and agent.alive else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL the whole process tree, at once."""
@@ -177,13 +220,7 @@ class ProcessSandbox:
 
     def written_bytes(self) -> int:
         """Return the bytes that the agent's first process caused to be written so far; 0 if it is gone."""
-        if self._agent is None or not self._agent.alive:
-            return 0
-        try:
-            lines = Path(f"/proc/{self._agent.pid}/io").read_text().splitlines()
-        except OSError:
-            return 0
-        return next((int(line.split()[1]) for line in lines if line.startswith("write_bytes:")), 0)
+        return written_bytes(self._agent.pid) if self._agent and self._agent.alive else 0
 
     def wipe(self) -> int:
         """Empty `workspace/` and `tmp/`, the agent being gone; return how many entries were lost."""
@@ -228,7 +265,7 @@ class ProcessSandbox:
         if self._cgroup:
             self._cgroup.remove()
             self._cgroup = None
-        if self.zones.root.is_dir():
+        if self._owns_disk and self.zones.root.is_dir():
             _empty(self.zones.root)
             self.zones.root.rmdir()
 
@@ -240,6 +277,15 @@ class ProcessSandbox:
     def _pids(self, agent: Incarnation) -> set[int]:
         """Return all processes of the tree. Orphans go to pid 1 of the namespace, or else to the launcher."""
         return descendants(agent.launcher_pid)
+
+
+def written_bytes(pid: int) -> int:
+    """Return the bytes that the process caused to be written so far; 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("write_bytes:")), 0)
 
 
 def _try_put(path: Path, text: str) -> None:

@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from chaos import clock
 from chaos.errors import HarnessError
 
 IMPORT_SECONDS = 60.0  # the heaviest runtime takes 1.5 s, a swamped CI machine twenty times that
@@ -48,14 +49,18 @@ class Forked:
 
 
 class ForkServer:
-    """A process that has *modules* imported."""
+    """A process that has *modules* imported, started with the variables *preload* as well."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, modules: Sequence[str], preload: Mapping[str, str]) -> None:
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "chaos.sandbox.forkserver", str(theirs.fileno()), *modules],
-                env={name: os.environ[name] for name in KEPT if name in os.environ} | {"LANGSMITH_TRACING": "false"},
+                env={
+                    **{name: os.environ[name] for name in KEPT if name in os.environ},
+                    "LANGSMITH_TRACING": "false",
+                    **preload,
+                },
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -100,15 +105,20 @@ class ForkServer:
 _servers: OrderedDict[tuple[str, ...], ForkServer] = OrderedDict()
 
 
-def server(modules: Sequence[str]) -> ForkServer:
-    """Return the fork server that has *modules*; the least recently used one goes when there are too many."""
-    key = tuple(modules)
+def server(modules: Sequence[str], env: Mapping[str, str] | None = None) -> ForkServer:
+    """Return the fork server that has *modules*; the least recently used one goes when there are too many.
+
+    Args:
+        env: of the agent to be: what a program only heeds when it starts, a library that is preloaded, its server has.
+    """
+    preload = {name: env[name] for name in (*clock.AT_START, clock.SHARED_NAMES) if name in env} if env else {}
+    key = (*modules, *(f"{name}={value}" for name, value in preload.items() if name != clock.SHARED_NAMES))
     if key in _servers and not _servers[key].alive:
         _servers.pop(key).close()
     if key not in _servers:
         while len(_servers) >= MAX_SERVERS:
             _servers.popitem(last=False)[1].close()
-        _servers[key] = ForkServer(key)
+        _servers[key] = ForkServer(modules, preload)
     _servers.move_to_end(key)
     return _servers[key]
 
