@@ -58,6 +58,7 @@ class _Request(msgspec.Struct):
     messages: list[_Incoming]
     system: str | list[_Text] | None = None
     stream: bool | None = None
+    tools: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decoder = msgspec.json.Decoder(_Request)
@@ -73,7 +74,9 @@ def parse(body: bytes) -> ModelRequest:
     for index, incoming in enumerate(request.messages):
         messages.extend(_assistant(index, incoming) if incoming.role == "assistant" else _user(index, incoming))
     # usage is always part of the stream here, so include_usage has no meaning
-    return ModelRequest(model=request.model, messages=tuple(messages), stream=bool(request.stream))
+    return ModelRequest(
+        model=request.model, messages=tuple(messages), stream=bool(request.stream), tools=bytes(request.tools)
+    )
 
 
 def _text(content: str | list[_Text] | None) -> str:
@@ -152,6 +155,11 @@ def events(done: Completion) -> Iterator[bytes]:
     ending = {"stop_reason": _stop_reason(done), "stop_sequence": None}
     yield _event("message_delta", delta=ending, usage={"output_tokens": done.tokens_out})
     yield _event("message_stop")
+
+
+def closing(done: Completion) -> int:
+    """Return how many of the last events tell that the message is whole: its stop reason, and its end."""
+    return 2
 
 
 def error(status: int, message: str, kind: str = "") -> bytes:

@@ -14,20 +14,30 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
+from chaos.world.delivery import LAST_CHUNK, Spoil, chunk, deliver
+
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 32 * 2**20  # Anthropic's limit for a request
 BACKLOG = 128  # connections that wait for the accepting thread: more than any agent opens at once
 CLOSE_SECONDS = 2.0  # a connection's thread ends at once unless the brain itself hangs; then it is left behind
+ENDING = ("held", "lost", "dropped")  # what happens to a response and ends its connection
 REASONS = {status.value: status.phrase for status in HTTPStatus} | {529: "Overloaded"}
 
 
 @dataclass(frozen=True)
 class Response:
-    """What goes back over HTTP: one JSON body, or the server-sent events of a stream."""
+    """What goes back over HTTP: one JSON body, or the server-sent events of a stream.
+
+    Args:
+        kind: content type, where it is neither of these.
+        spoil: what goes wrong on the wire.
+    """
 
     status: int
     body: bytes | tuple[bytes, ...]
     headers: tuple[tuple[str, str], ...] = ()
+    kind: str = ""
+    spoil: Spoil | None = None
 
 
 class Site(Protocol):
@@ -134,23 +144,27 @@ class _Handler(BaseHTTPRequestHandler):
         """Write the head and the body in one piece; a stream one event at a time."""
         streamed = isinstance(response.body, tuple) and self.request_version != "HTTP/1.0"
         parts = response.body if isinstance(response.body, tuple) else (response.body,)
-        kind = "text/event-stream; charset=utf-8" if isinstance(response.body, tuple) else "application/json"
+        usual = "text/event-stream; charset=utf-8" if isinstance(response.body, tuple) else "application/json"
         framing = "Transfer-Encoding: chunked" if streamed else f"Content-Length: {sum(map(len, parts))}"
         lines = [
             f"HTTP/1.1 {response.status} {REASONS.get(response.status, 'Unknown')}",
-            f"Content-Type: {kind}",
+            f"Content-Type: {response.kind or usual}",
             framing,
             *(f"{name}: {value}" for name, value in response.headers),
             *(("Connection: close",) if self.close_connection else ()),
         ]
         head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+        if response.spoil is not None:
+            self.close_connection = self.close_connection or not streamed or response.spoil.end in ENDING
+            deliver(self.connection, head, parts, response.spoil, chunked=streamed)
+            return
         if not streamed:
             self.wfile.write(head + (b"" if self.command == "HEAD" else b"".join(parts)))
             return
         for part in parts:
-            self.wfile.write(head + b"%x\r\n%b\r\n" % (len(part), part))
+            self.wfile.write(head + chunk(part))
             head = b""
-        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.write(LAST_CHUNK)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse what is no proper HTTP request, as JSON too, and drop the connection."""

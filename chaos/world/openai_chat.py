@@ -20,7 +20,7 @@ REQUEST_ID = "x-request-id"  # the header in which OpenAI names a request
 CREATED = 1_700_000_000  # a constant: the same prompt gives the same bytes
 MODEL = "scripted"  # the one model of GET /v1/models; requests may name any
 STREAM_PIECE_CHARS = 24  # about six tokens a chunk: text arrives in several pieces, long text in bearably many
-BUDGET_KEY = "budget_steps"
+BUDGET_KEY, TOKENS_KEY = "budget_steps", "budget_tokens"
 
 UNANSWERED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
@@ -53,6 +53,8 @@ class ModelRequest:
     stream: bool = False
     include_usage: bool = False
     budget: int | None = None
+    budget_tokens: int | None = None
+    tools: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Dialect(Protocol):
     def unpaired(self, messages: Sequence[Message]) -> str: ...
     def render(self, done: Completion) -> bytes: ...
     def events(self, done: Completion) -> Iterator[bytes]: ...
+    def closing(self, done: Completion) -> int: ...
     def error(self, status: int, message: str) -> bytes: ...
 
 
@@ -114,6 +117,7 @@ class _Request(msgspec.Struct):
     stream_options: _StreamOptions | None = None
     metadata: dict[str, str] | None = None
     n: int | None = None
+    tools: msgspec.Raw = msgspec.Raw(b"")
 
 
 _decoder = msgspec.json.Decoder(_Request)
@@ -131,7 +135,9 @@ def parse(body: bytes) -> ModelRequest:
         messages=tuple(_message(i, message) for i, message in enumerate(request.messages)),
         stream=bool(request.stream),
         include_usage=bool(request.stream_options and request.stream_options.include_usage),
-        budget=_budget(request.metadata or {}),
+        tools=bytes(request.tools),
+        budget=_account(request.metadata or {}, BUDGET_KEY),
+        budget_tokens=_account(request.metadata or {}, TOKENS_KEY),
     )
 
 
@@ -164,8 +170,8 @@ def _call(call: _Call) -> ToolCall:
     return ToolCall(id=call.id, type=call.type, function=function)
 
 
-def _budget(metadata: dict[str, str]) -> int | None:
-    return None if BUDGET_KEY not in metadata else whole(metadata[BUDGET_KEY], f"metadata.{BUDGET_KEY}")
+def _account(metadata: dict[str, str], key: str) -> int | None:
+    return None if key not in metadata else whole(metadata[key], f"metadata.{key}")
 
 
 def whole(text: str, name: str) -> int:
@@ -237,10 +243,15 @@ def models() -> bytes:
     return msgspec.json.encode({"object": "list", "data": [model]})
 
 
-def error(status: int, message: str, kind: str = "", code: str | None = None) -> bytes:
+def closing(done: Completion) -> int:
+    """Return how many of the last events tell that the reply is whole: finish reason, usage if asked for, [DONE]."""
+    return 3 if done.include_usage else 2
+
+
+def error(status: int, message: str, kind: str = "", code: str | None = None, param: str | None = None) -> bytes:
     """Return the body of an error; *kind* is its type, by default the one that goes with *status*."""
     kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
-    return msgspec.json.encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
+    return msgspec.json.encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
 def _head(done: Completion, kind: str) -> dict[str, Any]:

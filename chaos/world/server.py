@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from email.message import Message as Headers
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
-from chaos.journal import AnyEvent, Asked, Journal
-from chaos.world import Brain, Reply, anthropic_messages, openai_chat, services, turn_of
-from chaos.world.listener import HOST, Listener, Response
+from chaos.journal import AnyEvent, Asked, Journal, Spoiled
+from chaos.world import Brain, Reply, anthropic_messages, openai_chat, refusals, services, turn_of
+from chaos.world.delivery import Spoil
+from chaos.world.door import Door
+from chaos.world.listener import HOST, Response
+from chaos.world.malformed import Rendered, malformed, rendered
+from chaos.world.mishaps import Cut, Hold, Link, Malform, Mishap, Mishaps, Refuse, Window, end, fits, how
 from chaos.world.openai_chat import Completion, Dialect, Malformed, ModelRequest, whole
-from chaos.world.rate_limit import RateLimiter
-from chaos.world.tokens import common, count_prompt, count_reply, counted, prefixes
+from chaos.world.refusals import Refusal
+from chaos.world.tokens import common, count_prompt, count_reply, counted, digest, prefixes
 
 DUMMY_KEY = "chaos-dummy-key"  # a client that strays to the real provider fails instead of spending
 REPLAYED = (("Idempotent-Replayed", "true"),)  # Stripe's mark of a stored answer
@@ -42,7 +49,8 @@ class World:
     """
 
     def __init__(self, brain: Brain, journal: Journal) -> None:
-        self.rate_limit = RateLimiter()
+        self.mishaps = Mishaps()
+        self.window = Window()
         self.failure: Exception | None = None
         """The first error of the brain or the journal themselves (not a refusal): the run is a harness error."""
         self.thinking: Callable[[int], None] = lambda turn: None
@@ -54,22 +62,26 @@ class World:
         self._previous: tuple[str, ...] = ()
         self._answered: set[str] = set()
         self._closed = False
-        self._server: Listener | None = None
+        self._doors: list[Door] = []
 
     def start(self) -> None:
         """Listen; the port is known afterwards."""
-        if self._closed or self._server is not None:
+        if self._closed or self._doors:
             raise RuntimeError("a world is for one run: make a new one to start again")
-        self._server = Listener(self)
-        self._server.start()
+        self.open_door()
 
     def close(self) -> None:
         """Cut all connections and free the port at once; nothing is journalled afterwards."""
         with self._lock:
             self._closed = True
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
+        while self._doors:
+            self._doors.pop().close()
+
+    def open_door(self) -> Door:
+        """Return another way in, for another agent; `close` closes it."""
+        door = Door(self)
+        self._doors.append(door)
+        return door
 
     def __enter__(self) -> Self:
         self.start()
@@ -81,15 +93,24 @@ class World:
         self.close()
 
     @property
-    def port(self) -> int:
-        """The TCP port, while started."""
-        if self._server is None:
+    def door(self) -> Door:
+        """The way in for the first agent, while started."""
+        if not self._doors:
             raise RuntimeError("the world has no port before start() and after close()")
-        return self._server.server_port
+        return self._doors[0]
 
-    def env(self) -> dict[str, str]:
-        """Return the environment by which an agent, its SDKs and its tools find this world."""
-        url = f"http://{HOST}:{self.port}"
+    @property
+    def port(self) -> int:
+        """The TCP port of `door`."""
+        return self.door.port
+
+    def acting(self, attempt: int) -> AbstractContextManager[None]:
+        """Have what this thread has the world see meanwhile belong to *attempt* (see `Journal.acting`)."""
+        return self._journal.acting(attempt)
+
+    def env(self, door: Door | None = None) -> dict[str, str]:
+        """Return the environment by which an agent, its SDKs and its tools find this world, by its first door."""
+        url = f"http://{HOST}:{(door or self.door).port}"
         return {
             "OPENAI_BASE_URL": f"{url}/v1",
             "OPENAI_API_KEY": DUMMY_KEY,
@@ -104,12 +125,14 @@ class World:
             if dialect := ENDPOINTS.get(path):
                 if method != "POST":
                     return self.refuse(path, 405, f"Not allowed to {method} on {path}.")
-                return self._ask(dialect, headers, body)
+                return self._ask(path, dialect, headers, body)
             if path == "/v1/models" and method == "GET":
                 return Response(200, openai_chat.models())
             if (call := _SERVICE_PATH.fullmatch(path)) and method == "POST":
                 served = self._services.call(call[1], call[2], body, headers.get("Idempotency-Key"))
-                return Response(served.status, served.body, REPLAYED if served.replayed else ())
+                mishap = self.mishaps.take("services", self._journal.actor, fits)
+                spoil = self._spoil("services", path, mishap, served.status, (served.body,)) if mishap else None
+                return Response(served.status, served.body, REPLAYED if served.replayed else (), spoil=spoil)
         except Malformed as wrong:
             return self.refuse(path, 400, str(wrong))
         except Closed:
@@ -127,19 +150,23 @@ class World:
         dialect: Dialect = anthropic_messages if path.startswith("/v1/messages") else openai_chat
         return Response(status, dialect.error(status, message))
 
-    def _ask(self, dialect: Dialect, headers: Headers, body: bytes) -> Response:
+    def _ask(self, path: str, dialect: Dialect, headers: Headers, body: bytes) -> Response:
         request = dialect.parse(body)
         seen, tokens_in = prefixes(request.messages), count_prompt(request.messages)
         accounts: dict[str, Any] = {
             "turn": turn_of(self._brain, request.messages),
             "goal": self._brain.goal(request.messages),
-            "budget": _budget(request, headers),
+            "budget": _account(headers, "x-chaos-budget", request.budget),
+            "budget_tokens": _account(headers, "x-chaos-budget-tokens", request.budget_tokens),
             "tokens_in": tokens_in,
             "retry": _retry(headers),
             "style": dialect.STYLE,
+            "tools": digest(request.tools) if request.tools else "",
+            "release": headers.get("x-chaos-release", ""),
         }
         named = (dialect.REQUEST_ID, f"req_{seen[-1]}")
-        if refusal := self.rate_limit.refuse(dialect.STYLE):
+        if refusal := self._refusal(dialect, tokens_in):
+            accounts |= {"refused": refusal.why, "retry_after": refusal.retry_after}
             self._record(request, seen, status=refusal.status, **accounts)
             return Response(refusal.status, refusal.body, (named, *refusal.headers))
         try:
@@ -156,10 +183,52 @@ class World:
             include_usage=request.include_usage,
         )
         # rendered in full before it is journalled: what the journal calls 200 can be sent
-        rendered = tuple(dialect.events(done)) if request.stream else dialect.render(done)
+        right = rendered(dialect, done, streamed=request.stream)
         self.thinking(accounts["turn"])
-        self._record(request, seen, status=200, tokens_out=done.tokens_out, **accounts)
-        return Response(200, rendered, (named,))
+        mishap = self.mishaps.take("model", self._journal.actor, partial(fits, streamed=request.stream, reply=reply))
+        sent, spoil = self._wrong(path, dialect, request, done, mishap, right) if mishap else (right, None)
+        billed = done.tokens_out if sent.status == 200 else 0
+        spoiled = how(mishap) if mishap else ""
+        self._record(request, seen, status=sent.status, tokens_out=billed, spoiled=spoiled, **accounts)
+        return Response(sent.status, sent.body, (named,), kind=sent.kind, spoil=spoil)
+
+    def _refusal(self, dialect: Dialect, tokens: int) -> Refusal | None:
+        """Return why a prompt of so many *tokens* is refused unread, None if it is not."""
+        armed = self.mishaps.take("model", self._journal.actor, lambda one: isinstance(one, Refuse))
+        if isinstance(armed, Refuse):
+            style = dialect.STYLE if armed.style == "auto" else armed.style
+            if armed.quota:
+                return refusals.quota_used(style)
+            return refusals.refusal(style, armed.status, armed.retry_after, time.time())
+        maximum = self.window.exceeded(tokens)
+        return None if maximum is None else refusals.too_long(dialect.STYLE, tokens, maximum)
+
+    def _wrong(
+        self, path: str, dialect: Dialect, request: ModelRequest, done: Completion, mishap: Mishap, right: Rendered
+    ) -> tuple[Rendered, Spoil]:
+        """Return what is sent instead of *right*, and what happens to it on the wire."""
+        sent = malformed(mishap.how, dialect, done, streamed=request.stream) if isinstance(mishap, Malform) else right
+        whole = right.body if isinstance(right.body, tuple) else (right.body,)
+        events = 0
+        if isinstance(mishap, Cut):
+            events = round(mishap.after * (len(whole) - dialect.closing(done)))
+        return sent, self._spoil("model", path, mishap, sent.status, whole, done.prompt, events)
+
+    def _spoil(
+        self, link: Link, path: str, mishap: Mishap, status: int, whole: tuple[bytes, ...], prompt: str = "",
+        events: int = 0,
+    ) -> Spoil:  # fmt: skip
+        """Return what happens on the wire; it is journalled when it happens, for the incarnation that asked."""
+        attempt, size = self._journal.actor, sum(map(len, whole))
+
+        def note(sent: int, held: float) -> None:
+            with self._journal.acting(attempt):
+                self._add(
+                    Spoiled, link=link, path=path, how=how(mishap), status=status, sent_bytes=sent, whole_bytes=size,
+                    prompt=prompt, held_seconds=held,
+                )  # fmt: skip
+
+        return Spoil(end(mishap), note, mishap.seconds if isinstance(mishap, Hold) else 0.0, events)
 
     def _reply(self, dialect: Dialect, request: ModelRequest) -> Reply:
         """Ask the brain; raise ValueError with the reason where it, or the real provider, refuses the conversation."""
@@ -191,11 +260,11 @@ class World:
             self._journal.add(kind, **fields)
 
 
-def _budget(request: ModelRequest, headers: Headers) -> int | None:
-    if request.budget is not None:
-        return request.budget
-    text = headers.get("x-chaos-budget")
-    return None if text is None else whole(text, "x-chaos-budget")
+def _account(headers: Headers, name: str, given: int | None) -> int | None:
+    if given is not None:
+        return given
+    text = headers.get(name)
+    return None if text is None else whole(text, name)
 
 
 def _retry(headers: Headers) -> int:

@@ -11,7 +11,8 @@ import anthropic
 import pytest
 
 from chaos.world import anthropic_messages, openai_chat
-from chaos.world.rate_limit import RateLimiter
+from chaos.world.mishaps import Mishaps, Refuse
+from chaos.world.refusals import refusal
 
 GOAL = "find the price of tea"
 ASK: dict[str, Any] = {
@@ -106,13 +107,13 @@ def test_streaming(client: anthropic.Anthropic, text: str) -> None:
 
 
 def test_rate_limit_is_retried_by_the_sdk(client: anthropic.Anthropic, stage: Any) -> None:
-    stage.world.rate_limit.arm(1, 0.01)
+    stage.world.mishaps.arm(Refuse(retry_after=0.01))
     client.messages.create(**ASK)
     assert [(event.status, event.retry) for event in stage.asked] == [(429, 0), (200, 1)]
 
 
 def test_rate_limit_without_retries(client: anthropic.Anthropic, stage: Any) -> None:
-    stage.world.rate_limit.arm(1, 30)
+    stage.world.mishaps.arm(Refuse(retry_after=30))
     with pytest.raises(anthropic.RateLimitError) as caught:
         client.with_options(max_retries=0).messages.create(**ASK)
     assert caught.value.response.json()["error"]["type"] == "rate_limit_error"
@@ -123,22 +124,21 @@ def test_rate_limit_without_retries(client: anthropic.Anthropic, stage: Any) -> 
 
 
 def test_the_clock_is_handed_in() -> None:
-    limiter = RateLimiter(clock=lambda: 1_700_000_000.25)
-    limiter.arm(1, 30)
-    refusal = limiter.refuse("anthropic")
-    assert refusal is not None
-    assert dict(refusal.headers)["anthropic-ratelimit-requests-reset"] == "2023-11-14T22:13:51Z"
-    assert limiter.refuse("anthropic") is None
+    made = refusal("anthropic", 429, 30.0, 1_700_000_000.25)
+    assert dict(made.headers)["anthropic-ratelimit-requests-reset"] == "2023-11-14T22:13:51Z"
+    assert made.retry_after == 30
 
 
-@pytest.mark.parametrize("wrong", [{"count": -1}, {"retry_after_seconds": -1}, {"style": "gemini"}, {"status": 418}])
-def test_arming_checks_its_arguments(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"start at 0|known:"):
-        RateLimiter().arm(**{"count": 1, "retry_after_seconds": 1.0} | wrong)
+@pytest.mark.parametrize("wrong", [{"retry_after": -1}, {"style": "gemini"}, {"status": 418}])
+def test_a_refusal_checks_its_arguments(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"starts at 0|known:"):
+        Refuse(**wrong)
+    with pytest.raises(ValueError, match="start at 0"):
+        Mishaps().arm(Refuse(), -1)
 
 
 def test_overloaded(client: anthropic.Anthropic, stage: Any) -> None:
-    stage.world.rate_limit.arm(1, 0, status=529)
+    stage.world.mishaps.arm(Refuse(529))
     with pytest.raises(anthropic.APIStatusError) as caught:
         client.with_options(max_retries=0).messages.create(**ASK)
     assert caught.value.status_code == 529

@@ -9,6 +9,8 @@ from typing import Any
 import openai
 import pytest
 
+from chaos.world.mishaps import Refuse
+
 GOAL = "find the price of tea"
 ASK: list[Any] = [{"role": "system", "content": "You help."}, {"role": "user", "content": GOAL}]
 RESULTS: list[Any] = [
@@ -92,17 +94,17 @@ def test_streamed_tool_calls(client: openai.OpenAI) -> None:
 
 
 def test_rate_limit_is_retried_by_the_sdk(client: openai.OpenAI, stage: Any) -> None:
-    stage.world.rate_limit.arm(2, 0.02)
+    stage.world.mishaps.arm(Refuse(retry_after=0.02), 2)
     client.chat.completions.create(model="m", messages=ASK)
     assert [event.status for event in stage.asked] == [429, 429, 200]
     assert [event.retry for event in stage.asked] == [0, 1, 2]
     assert [event.again for event in stage.asked] == [False] * 3, "a refused prompt was not answered"
     assert [event.tokens_out > 0 for event in stage.asked] == [False, False, True]
-    assert stage.world.rate_limit.remaining == 0
+    assert stage.world.mishaps.remaining() == 0
 
 
 def test_rate_limit_without_retries(client: openai.OpenAI, stage: Any) -> None:
-    stage.world.rate_limit.arm(1, 0.05)
+    stage.world.mishaps.arm(Refuse(retry_after=0.05))
     with pytest.raises(openai.RateLimitError) as caught:
         client.with_options(max_retries=0).chat.completions.create(model="m", messages=ASK)
     assert caught.value.code == "rate_limit_exceeded"
@@ -114,14 +116,14 @@ def test_rate_limit_without_retries(client: openai.OpenAI, stage: Any) -> None:
 
 
 def test_overload(client: openai.OpenAI, stage: Any) -> None:
-    stage.world.rate_limit.arm(1, 0, status=503)
+    stage.world.mishaps.arm(Refuse(503))
     with pytest.raises(openai.InternalServerError, match="overloaded"):
         client.with_options(max_retries=0).chat.completions.create(model="m", messages=ASK)
     assert stage.asked[0].status == 503
 
 
 def test_a_gateway_serves_its_own_shape(client: openai.OpenAI, stage: Any) -> None:
-    stage.world.rate_limit.arm(1, 3, style="anthropic")
+    stage.world.mishaps.arm(Refuse(retry_after=3, style="anthropic"))
     with pytest.raises(openai.RateLimitError) as caught:
         client.with_options(max_retries=0).chat.completions.create(model="m", messages=ASK)
     assert caught.value.response.json()["error"]["type"] == "rate_limit_error"

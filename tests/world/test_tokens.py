@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chaos.journal import Asked, Journal
 from chaos.world import Answer, Message, Reply
+from chaos.world.mishaps import Refuse
 from chaos.world.server import World
 from chaos.world.tokens import common, count, count_prompt, count_reply, prefixes
 
@@ -91,7 +92,7 @@ def test_again_and_new_messages(requests: list[tuple[list[str], bool]]) -> None:
         journal = Journal(Path(folder) / "j")
         world = World(Echo(), journal)
         for letters, limited in requests:
-            world.rate_limit.arm(int(limited), 0)
+            world.mishaps.arm(Refuse(), int(limited))
             messages = [{"role": "user", "content": letter} for letter in letters]
             body = msgspec.json.encode({"model": "m", "messages": messages})
             world.respond("POST", "/v1/chat/completions", Headers(), body)

@@ -1,0 +1,64 @@
+"""A way into the world: a port of its own, so that what comes in by it can be told from what comes in by another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from email.message import Message as Headers
+from typing import TYPE_CHECKING
+
+from chaos.world.listener import Listener, Response
+
+if TYPE_CHECKING:
+    from chaos.world.server import World
+
+
+class Door:
+    """A port of *world*. What comes in by it belongs to the incarnation *attempt*; 0: to the current one."""
+
+    def __init__(self, world: World) -> None:
+        self.attempt = 0
+        self._world = world
+        self._lock = threading.Lock()
+        self._open = 0
+        self._heard = time.monotonic()
+        self._listener = Listener(self)
+        self._listener.start()
+
+    @property
+    def port(self) -> int:
+        """The TCP port."""
+        return self._listener.server_port
+
+    @property
+    def failure(self) -> Exception | None:
+        """The world's first error (see `World.failure`)."""
+        return self._world.failure
+
+    @failure.setter
+    def failure(self, error: Exception | None) -> None:
+        self._world.failure = error
+
+    def silent(self) -> float:
+        """Return for how many seconds nobody has asked; 0 while somebody waits for an answer."""
+        with self._lock:
+            return 0.0 if self._open else time.monotonic() - self._heard
+
+    def respond(self, method: str, path: str, headers: Headers, body: bytes) -> Response:
+        """Return the world's response to one request."""
+        with self._lock:
+            self._open += 1
+        try:
+            with self._world.acting(self.attempt):
+                return self._world.respond(method, path, headers, body)
+        finally:
+            with self._lock:
+                self._open, self._heard = self._open - 1, time.monotonic()
+
+    def refuse(self, path: str, status: int, message: str) -> Response:
+        """Return an error in the shape that a client of *path* understands."""
+        return self._world.refuse(path, status, message)
+
+    def close(self) -> None:
+        """Cut all connections and free the port at once."""
+        self._listener.stop()
