@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,14 +21,27 @@ class Leases:
 
     running: Mapping[str, Running] = field(default_factory=dict)
     parts: Mapping[str, Lease] = field(default_factory=dict)
+    _told: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def stored_bytes(self) -> int:
-        """Return the bytes that all parts take up."""
-        return sum(self.running[name].stored_bytes(lease) for name, lease in self.parts.items())
+        """Return the bytes that all parts take up; of a server that is away: what it said last."""
+        return sum(self._ask("stored", name, self.running[name].stored_bytes) for name in self.parts)
 
     def written_bytes(self) -> int:
-        """Return the bytes that all servers have written for the run."""
-        return sum(self.running[name].written_bytes(lease) for name, lease in self.parts.items())
+        """Return the bytes that all servers have written for the run; of one that is away: what it said last."""
+        return sum(self._ask("written", name, self.running[name].written_bytes) for name in self.parts)
+
+    def await_back(self) -> None:
+        """Return when no server is away: those that were killed come back by themselves."""
+        for running in self.running.values():
+            if running.service is not None:
+                running.service.await_back()
+
+    def _ask(self, what: str, name: str, measure: Callable[[Lease], int]) -> int:
+        service = self.running[name].service
+        if service is None or not service.away:
+            self._told[what, name] = measure(self.parts[name])
+        return self._told.get((what, name), 0)
 
 
 class Pool:
@@ -46,6 +59,12 @@ class Pool:
     def missing(self, name: str) -> str:
         """Return what this machine lacks for the server *name*, "" if nothing."""
         return "" if name in self._running else self._server(name).missing(self._addresses.get(name, ""))
+
+    def foreign(self, name: str) -> str:
+        """Return why the server *name* cannot be killed: it is somebody else's; "" if it is ours."""
+        if name not in self._addresses:
+            return ""
+        return f"{name} is somebody's server, which is not killed: leave it out of --chaos-servers, to have one started"
 
     @contextmanager
     def leases(self, names: Sequence[str]) -> Iterator[Leases]:

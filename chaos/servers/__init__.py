@@ -7,9 +7,12 @@ campaign; or it is somebody else's, at an address, where every run gets a part o
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from chaos.durable import Lease
+
+if TYPE_CHECKING:
+    from chaos.servers._daemon import Service
 
 
 class Running(Protocol):
@@ -29,6 +32,14 @@ class Running(Protocol):
 
     def release(self, lease: Lease) -> None:
         """Remove the part and all that is in it; connections that a killed agent left open are cut."""
+        ...
+
+    @property
+    def service(self) -> Service | None:
+        """The server's process, which can be killed and started again; None if it is somebody else's.
+
+        While it is away, nothing else may be asked of it.
+        """
         ...
 
     def close(self) -> None:

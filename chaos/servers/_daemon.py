@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -72,8 +73,78 @@ class Daemon:
             self._process.signal(signal.SIGKILL)
             self._process.wait(STOP_SECONDS)
 
+    def kill(self) -> int:
+        """SIGKILL it, with all its processes, and return its status.
+
+        Raises:
+            HarnessError: it does not end.
+        """
+        self._process.signal(signal.SIGKILL)
+        if not self._process.wait(STOP_SECONDS) or self._process.status is None:
+            raise HarnessError(f"{self.name} did not end within {STOP_SECONDS:g} s of SIGKILL (uninterruptible I/O?)")
+        return self._process.status
+
     def _said(self) -> str:
         return " | ".join(self._process.log().splitlines()[-LOG_LINES:]) or "it printed nothing"
+
+
+class Service:
+    """A server of ours that may be killed and started again, on the same port and the same data.
+
+    Args:
+        begin: starts it and returns when it answers.
+    """
+
+    def __init__(self, begin: Callable[[], Daemon]) -> None:
+        self._begin = begin
+        self._written = 0  # by those that are dead
+        self.daemon = begin()
+        self._here = threading.Event()
+        self._here.set()
+
+    @property
+    def away(self) -> bool:
+        """It was killed, and does not answer again yet."""
+        return not self._here.is_set()
+
+    def await_back(self) -> None:
+        """Return when it answers.
+
+        Raises:
+            HarnessError: it was killed, and does not come back in time.
+        """
+        if not self._here.wait(READY_SECONDS):
+            raise HarnessError(f"{self.daemon.name} was killed and is not back after {READY_SECONDS:g} s")
+
+    def written_bytes(self) -> int:
+        """Return what all its lives have written (see `Daemon.written_bytes`)."""
+        return self._written + (0 if self.away else self.daemon.written_bytes())
+
+    def kill(self) -> tuple[int, int]:
+        """SIGKILL it, and return the number that its first process had and the status that it ended with."""
+        pid = self.daemon.pid
+        self._written = self.written_bytes()
+        self._here.clear()
+        return pid, self.daemon.kill()
+
+    def restart(self) -> tuple[int, float]:
+        """Start it again and return its new number, and how many seconds its recovery took."""
+        if not self.away:
+            return self.daemon.pid, 0.0
+        began = time.monotonic()
+        while True:
+            try:
+                self.daemon = self._begin()
+                break
+            except HarnessError:  # without a namespace of their own the dead one's children may still be there
+                if time.monotonic() - began > STOP_SECONDS:
+                    raise
+        self._here.set()
+        return self.daemon.pid, time.monotonic() - began
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Ask it by the signal *number* to end (see `Daemon.stop`)."""
+        self.daemon.stop(number)
 
 
 def become(user: pwd.struct_passwd | None, command: Sequence[str]) -> list[str]:

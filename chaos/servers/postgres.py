@@ -18,7 +18,7 @@ from chaos import leftovers, ports
 from chaos.durable import Lease
 from chaos.errors import HarnessError
 from chaos.servers._address import shown
-from chaos.servers._daemon import Daemon, become
+from chaos.servers._daemon import Daemon, Service, become
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -75,8 +75,10 @@ class Postgres:
             stack.callback(leftovers.remove, folder)
             port = stack.enter_context(ports.claimed(("postgres",)))[0][1]
             url = f"postgresql://{USERS[0]}@127.0.0.1:{port}/postgres"
-            stack.callback(_start(folder, port, url).stop, signal.SIGQUIT)  # at once: nothing is to be saved
-            return RunningPostgres(url, stack.pop_all())
+            _make(folder)
+            service = Service(lambda: _start(folder, port, url))
+            stack.callback(service.stop, signal.SIGQUIT)  # at once: nothing is to be saved
+            return RunningPostgres(url, stack.pop_all(), service)
 
 
 class _Mark(NamedTuple):
@@ -89,8 +91,8 @@ class _Mark(NamedTuple):
 class RunningPostgres:
     """A server that answers at *url*, with a database that is not touched; *stack* undoes what was begun for it."""
 
-    def __init__(self, url: str, stack: ExitStack) -> None:
-        self._url, self._stack = url, stack
+    def __init__(self, url: str, stack: ExitStack, service: Service | None = None) -> None:
+        self._url, self._stack, self.service = url, stack, service
         self._marks: dict[str, _Mark] = {}
 
     def lease(self, name: str) -> Lease:
@@ -192,8 +194,8 @@ def _user() -> pwd.struct_passwd | None:
     return next((known[name] for name in USERS if name in known), None)
 
 
-def _start(folder: Path, port: int, url: str) -> Daemon:
-    """Make a cluster in *folder* and start its server."""
+def _make(folder: Path) -> None:
+    """Make a cluster in *folder*."""
     programs, user, data = _programs(), _user(), folder / "data"
     assert programs is not None
     data.mkdir(mode=0o700)
@@ -201,6 +203,12 @@ def _start(folder: Path, port: int, url: str) -> Daemon:
         os.chown(data, user.pw_uid, user.pw_gid)
         folder.chmod(0o711)  # it stays ours; the server must come through it
     _initialize(programs / "initdb", data, user)
+
+
+def _start(folder: Path, port: int, url: str) -> Daemon:
+    """Start the server of the cluster in *folder*; return when it answers."""
+    programs, user, data = _programs(), _user(), folder / "data"
+    assert programs is not None
     settings = (word for setting in (*SETTINGS, f"port={port}") for word in ("-c", setting))
     daemon = Daemon((str(programs / "postgres"), "-D", str(data), *settings), folder, user)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from chaos import leftovers, ports
 from chaos.durable import Lease
 from chaos.errors import HarnessError
 from chaos.servers._address import shown
-from chaos.servers._daemon import Daemon
+from chaos.servers._daemon import Daemon, Service
 
 if TYPE_CHECKING:
     from redis import Redis as Client
@@ -75,17 +75,17 @@ class Redis:
             port = stack.enter_context(ports.claimed(("redis",)))[0][1]
             url = f"redis://127.0.0.1:{port}/0"
             place = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder))
-            daemon = Daemon((shutil.which("redis-server") or "redis-server", *place, *SETTINGS), folder)
-            stack.callback(daemon.stop)
-            daemon.await_ready(lambda: not _refusal(url))
-            return RunningRedis(url, daemon, stack.pop_all())
+            command = (shutil.which("redis-server") or "redis-server", *place, *SETTINGS)
+            service = Service(lambda: _start(command, folder, url))
+            stack.callback(service.stop)
+            return RunningRedis(url, service, stack.pop_all())
 
 
 class RunningRedis:
-    """A server that answers at *url*, *daemon* if it is our own; *stack* undoes what was begun for it."""
+    """A server that answers at *url*, *service* if it is our own; *stack* undoes what was begun for it."""
 
-    def __init__(self, url: str, daemon: Daemon | None, stack: ExitStack) -> None:
-        self._url, self._daemon, self._stack = url, daemon, stack
+    def __init__(self, url: str, service: Service | None, stack: ExitStack) -> None:
+        self._url, self.service, self._stack = url, service, stack
         self._written: dict[str, int] = {}
 
     def lease(self, name: str) -> Lease:
@@ -121,8 +121,8 @@ class RunningRedis:
         self._stack.close()
 
     def _written_bytes(self) -> int:
-        if self._daemon is not None:
-            return self._daemon.written_bytes()
+        if self.service is not None:
+            return self.service.written_bytes()
         with self._connected() as client:
             info = client.info()
         return int(info["total_net_input_bytes"]) if info.get("aof_enabled") else 0
@@ -137,6 +137,17 @@ class RunningRedis:
                 yield client
         except redis.RedisError as error:
             raise HarnessError(f"Redis does not do its part: {error}") from error
+
+
+def _start(command: Sequence[str], folder: Path, url: str) -> Daemon:
+    """Start the server that *command* says; return when it answers, its log read."""
+    daemon = Daemon(command, folder)
+    try:
+        daemon.await_ready(lambda: not _refusal(url))
+    except BaseException:
+        daemon.stop()
+        raise
+    return daemon
 
 
 def _keys(client: Client, prefix: str) -> list[bytes]:

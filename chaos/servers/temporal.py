@@ -9,7 +9,7 @@ import signal
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chaos import leftovers, ports
 from chaos.durable import Lease
 from chaos.errors import HarnessError
-from chaos.servers._daemon import Daemon
+from chaos.servers._daemon import Daemon, Service
 
 if TYPE_CHECKING:
     from temporalio.api.workflow.v1 import WorkflowExecutionInfo
@@ -75,11 +75,10 @@ class Temporal:
             port = stack.enter_context(ports.claimed(("temporal",)))[0][1]
             place = ("--ip", "127.0.0.1", "--port", str(port), "--db-filename", str(folder / DATABASE))
             start = (shutil.which("temporal") or "temporal", "server", "start-dev", *place, *SETTINGS)
-            daemon = Daemon(start, folder)
-            stack.callback(daemon.stop, signal.SIGKILL)  # a clean end takes a second, and nothing is kept
             address = f"127.0.0.1:{port}"
-            daemon.await_ready(lambda: _listens(port) and not _refusal(address))
-            own = _started[address] = _Own(daemon, folder / DATABASE)
+            service = Service(lambda: _start(start, folder, port))
+            stack.callback(service.stop, signal.SIGKILL)  # a clean end takes a second, and nothing is kept
+            own = _started[address] = _Own(service, folder / DATABASE)
             stack.callback(_started.pop, address)
             return RunningTemporal(address, own, stack.pop_all())
 
@@ -87,8 +86,12 @@ class Temporal:
 class _Own(NamedTuple):
     """A server of our own: its process and its database."""
 
-    daemon: Daemon
+    service: Service
     database: Path
+
+    @property
+    def pid(self) -> int:
+        return self.service.daemon.pid
 
     def stored(self) -> int:
         return used_bytes(self.database)
@@ -120,15 +123,15 @@ def at_rest(lease: Lease) -> Iterator[sqlite3.Connection | None]:
         finally:
             if connection.in_transaction:
                 connection.rollback()
-            os.kill(own.daemon.pid, signal.SIGCONT)
+            os.kill(own.pid, signal.SIGCONT)
 
 
 def _stop_between_transactions(own: _Own, connection: sqlite3.Connection) -> None:
     """Stop the server and begin a transaction that excludes it; where it has a lock itself, let it go on a while."""
     end = time.monotonic() + REST_SECONDS
     while True:
-        os.kill(own.daemon.pid, signal.SIGSTOP)
-        while not _is_stopped(own.daemon.pid):
+        os.kill(own.pid, signal.SIGSTOP)
+        while not _is_stopped(own.pid):
             time.sleep(POLL_SECONDS / 10)
         try:
             connection.execute("BEGIN EXCLUSIVE")
@@ -136,7 +139,7 @@ def _stop_between_transactions(own: _Own, connection: sqlite3.Connection) -> Non
         except sqlite3.OperationalError as error:
             if time.monotonic() > end:
                 raise HarnessError(f"Temporal's database {own.database} stays in use: {error}") from error
-        os.kill(own.daemon.pid, signal.SIGCONT)
+        os.kill(own.pid, signal.SIGCONT)
         time.sleep(POLL_SECONDS)
 
 
@@ -151,12 +154,13 @@ class RunningTemporal:
 
     def __init__(self, address: str, own: _Own | None, stack: ExitStack) -> None:
         self._address, self._own, self._stack = address, own, stack
+        self.service = own.service if own else None
         self._marks: dict[str, tuple[int, int]] = {}
 
     def lease(self, name: str) -> Lease:
         lease = Lease(self._address, f"{name}-")
         if self._own:
-            self._marks[lease.space] = self._own.stored(), self._own.daemon.written_bytes()
+            self._marks[lease.space] = self._own.stored(), self._own.service.written_bytes()
         return lease
 
     def stored_bytes(self, lease: Lease) -> int:
@@ -175,7 +179,7 @@ class RunningTemporal:
         What somebody else's server writes is not known: it is at least the histories, which are returned.
         """
         if self._own:
-            return self._own.daemon.written_bytes() - self._marks[lease.space][1]
+            return self._own.service.written_bytes() - self._marks[lease.space][1]
         return asyncio.run(_history_bytes(lease))
 
     def release(self, lease: Lease) -> None:
@@ -252,6 +256,17 @@ def used_bytes(database: Path) -> int:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
             pages, free = (connection.execute(f"PRAGMA {n}").fetchone()[0] for n in ("page_count", "freelist_count"))
     return size * (pages - free)
+
+
+def _start(command: Sequence[str], folder: Path, port: int) -> Daemon:
+    """Start the server that *command* says; return when it answers."""
+    daemon = Daemon(command, folder)
+    try:
+        daemon.await_ready(lambda: _listens(port) and not _refusal(f"127.0.0.1:{port}"))
+    except BaseException:
+        daemon.stop(signal.SIGKILL)
+        raise
+    return daemon
 
 
 def _listens(port: int) -> bool:

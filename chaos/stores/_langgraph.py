@@ -24,6 +24,17 @@ class Record(NamedTuple):
     pending: bool
 
 
+def links(checkpoints: Sequence[tuple[int, int]], supersteps: int) -> tuple[Delta, ...]:
+    """Return the links between checkpoints in their order in time.
+
+    Args:
+        checkpoints: row and size of each link on the way from the newest checkpoint back, the newest first.
+        supersteps: how many of them lead back to the last snapshot.
+    """
+    ordered = enumerate(reversed(checkpoints))
+    return tuple(Delta(order, row, size, order >= len(checkpoints) - supersteps) for order, (row, size) in ordered)
+
+
 def deltas(writes: Sequence[Record], updates: int, snapshots: Sequence[Record]) -> tuple[Delta, ...]:
     """Return the deltas in their order in time.
 

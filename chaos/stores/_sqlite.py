@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from chaos.sqlite_log import last_commit
+from chaos.stores import Tail
+
+SECTOR_BYTES = 512
+"""The least that a disk writes as a whole; many have 4096, of which this is a part."""
+
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
@@ -21,3 +27,14 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
     finally:
         connection.close()
+
+
+def tail(path: Path) -> Tail | None:
+    """Return where the last commit to the database at *path* is in its write-ahead log; None if that is empty.
+
+    The log has a checksum for each page and a mark at the last page of a commit: whoever opens it goes on from the
+    last commit that is whole.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    begin, end = last_commit(log)
+    return Tail(log, begin, end, SECTOR_BYTES) if end else None

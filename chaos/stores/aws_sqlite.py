@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from chaos.durable import Durable
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain
 from chaos.stores._sqlite import opened
 
 DATABASE = "aws.sqlite"
@@ -16,13 +16,15 @@ _COMMA = b", "
 
 
 @dataclass(frozen=True)
-class AwsSqlite:
+class AwsSqlite(Plain):
     """The steps among the `Operations` of the execution, as the bytes that they take up of its one JSON value.
 
     A resume reads all of them; the copy of each among the `Updates` it does not. Damage that breaks the JSON breaks
     the execution as a whole: then no delta is left to be found. A missing step is run again, and of two with the same
     id only one counts.
     """
+
+    whole: ClassVar[str] = "the runner closes its database after each write, which leaves no log that could be torn"
 
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         spans = _steps(_text(durable))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from chaos.durable import Durable
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain
+from chaos.stores._postgres import PAGES_FOLLOW_THE_LOG
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 
 @dataclass(frozen=True)
-class DbosPostgres:
+class DbosPostgres(Plain):
     """The outputs of the steps, in the order of their numbers: pickled, then base64. A recovery reads all of them.
 
     The workflow runs a step whose row is missing again. A second row takes the place of the step that comes next.
     """
+
+    whole: ClassVar[str] = PAGES_FOLLOW_THE_LOG
 
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         with _opened(durable) as database:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaos.durable import Durable
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain
 from chaos.stores._sqlite import opened
 
 DATABASE = "dbos.sqlite"
 
 
 @dataclass(frozen=True)
-class DbosSqlite:
+class DbosSqlite(Plain):
     """The outputs of the steps, in the order of their numbers: pickled, then base64. A recovery reads all of them.
 
     The workflow runs a step whose row is missing again. A second row takes the place of the step that comes next.
     """
+
+    whole: ClassVar[str] = "its rollback journal goes with the commit, and with it what says which pages were written"
 
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         if not (durable.folder / DATABASE).exists():

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaos.durable import Durable
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain, Tail
 
 LOG = "history.jsonl"
+FRESH = f"{LOG}.new"
+"""The whole log, written anew: it takes the place of the log when it is done."""
 
 
 @dataclass(frozen=True)
-class Jsonl:
+class Jsonl(Plain):
     """The lines of `history.jsonl`; the line break does not belong to the delta."""
+
+    whole: ClassVar[str] = ""
 
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         return tuple(Delta(order, order, len(line), True) for order, line in enumerate(_lines(durable)))
@@ -35,6 +40,14 @@ class Jsonl:
         lines = _lines(durable)
         lines.insert(delta.row, lines[delta.row])
         _store(durable, lines)
+
+    def tail(self, durable: Durable) -> Tail | None:
+        # A log that is being written anew is the last write; the one that it would replace is untouched.
+        path = next((path for name in (FRESH, LOG) if (path := durable.folder / name).exists()), None)
+        if path is None:
+            return None
+        data = path.read_bytes()
+        return Tail(path, data.removesuffix(b"\n").rfind(b"\n") + 1, len(data))
 
 
 def _lines(durable: Durable) -> list[bytes]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from chaos.durable import Durable
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain, _langgraph
 from chaos.stores._langgraph import CHANNEL, Record, deltas
+from chaos.stores._postgres import PAGES_FOLLOW_THE_LOG
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 # A row has a key of several texts; a 64-bit hash of it stands for it, for it stays when the row is changed.
 _WRITE_KEY = "hashtextextended(concat_ws('/', thread_id, checkpoint_ns, checkpoint_id, task_id, idx), 0)"
 _BLOB_KEY = "hashtextextended(concat_ws('/', thread_id, checkpoint_ns, channel, version), 1)"
+_CHECKPOINT_KEY = "hashtextextended(concat_ws('/', thread_id, checkpoint_ns, checkpoint_id), 2)"
 
 _NEWEST = "(SELECT max(checkpoint_id) FROM checkpoints)"
-_WRITES = f"""
+_LINE = f"""
     WITH RECURSIVE line AS (
         SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints
         WHERE checkpoint_id = {_NEWEST}
@@ -28,12 +30,22 @@ _WRITES = f"""
         JOIN line ON c.thread_id = line.thread_id AND c.checkpoint_ns = line.checkpoint_ns
         AND c.checkpoint_id = line.parent_checkpoint_id
     )
-    SELECT {_WRITE_KEY}, length(blob), checkpoint_id IN (SELECT checkpoint_id FROM line),
+"""
+_LINKS = f"""
+    {_LINE} SELECT {_CHECKPOINT_KEY}, length(parent_checkpoint_id) FROM line
+    WHERE parent_checkpoint_id IS NOT NULL ORDER BY checkpoint_id DESC
+"""
+_WRITES = f"""
+    {_LINE} SELECT {_WRITE_KEY}, length(blob), checkpoint_id IN (SELECT checkpoint_id FROM line),
         checkpoint_id >= coalesce({_NEWEST}, '')
     FROM checkpoint_writes WHERE channel = %s ORDER BY checkpoint_id, task_id, idx
 """
 _UPDATES = f"""
     SELECT coalesce((metadata #>> ARRAY['counters_since_delta_snapshot', %s, '0'])::int, 0) FROM checkpoints
+    WHERE checkpoint_id = {_NEWEST}
+"""
+_STEPS = f"""
+    SELECT coalesce((metadata #>> ARRAY['counters_since_delta_snapshot', %s, '1'])::int, 0) FROM checkpoints
     WHERE checkpoint_id = {_NEWEST}
 """
 _SNAPSHOTS = f"""
@@ -66,12 +78,15 @@ _DUPLICATE_BLOB = f"""
 
 
 @dataclass(frozen=True)
-class LanggraphPostgres:
+class LanggraphPostgres(Plain):
     """Rows of the table `checkpoint_writes` for the conversation's channel, in the order of their checkpoints.
 
     Which of them are live, and when the newest checkpoint's own value is a delta too, is as for `LanggraphSqlite`.
     Here that value is a row of `checkpoint_blobs` with the conversation and nothing else.
     """
+
+    linked: ClassVar[bool] = True
+    whole: ClassVar[str] = PAGES_FOLLOW_THE_LOG
 
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         if "postgres" not in durable.leases:
@@ -103,6 +118,30 @@ class LanggraphPostgres:
         with _opened(durable) as database:
             database.execute(_DUPLICATE_WRITE.encode(), (delta.row,))
             database.execute(_DUPLICATE_BLOB.encode(), (delta.row,))
+
+    def links(self, durable: Durable) -> tuple[Delta, ...]:
+        if "postgres" not in durable.leases:
+            return ()
+        with _opened(durable) as database:
+            if not _has_tables(database):
+                return ()
+            found = [(row, size) for row, size in database.execute(_LINKS.encode())]
+            steps = database.execute(_STEPS.encode(), (CHANNEL,)).fetchone() or (0,)
+        return _langgraph.links(found, steps[0])
+
+    def parent(self, durable: Durable, link: Delta) -> str:
+        query = f"SELECT coalesce(parent_checkpoint_id, '') FROM checkpoints WHERE {_CHECKPOINT_KEY} = %s"
+        with _opened(durable) as database:
+            found = database.execute(query.encode(), (link.row,)).fetchone()
+        return str(found[0]) if found else ""
+
+    def relink(self, durable: Durable, link: Delta, parent: str) -> None:
+        command = f"UPDATE checkpoints SET parent_checkpoint_id = %s WHERE {_CHECKPOINT_KEY} = %s"
+        with _opened(durable) as database:
+            database.execute(command.encode(), (parent or None, link.row))
+
+    def thread(self, durable: Durable) -> str:
+        return durable.leases["postgres"].url if "postgres" in durable.leases else ""
 
 
 @contextmanager

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaos.durable import Durable
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain, Tail, _langgraph
 from chaos.stores._langgraph import CHANNEL, Record, deltas
-from chaos.stores._sqlite import opened
+from chaos.stores._sqlite import opened, tail
 
 DATABASE = "state.db"
 
 _NEWEST = "(SELECT max(checkpoint_id) FROM checkpoints)"
-_WRITES = f"""
+_LINE = f"""
     WITH RECURSIVE line (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id) AS (
         SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id FROM checkpoints
         WHERE checkpoint_id = {_NEWEST}
@@ -23,7 +24,14 @@ _WRITES = f"""
         JOIN line ON c.thread_id = line.thread_id AND c.checkpoint_ns = line.checkpoint_ns
         AND c.checkpoint_id = line.parent_checkpoint_id
     )
-    SELECT rowid, length(value), checkpoint_id IN (SELECT checkpoint_id FROM line),
+"""
+_LINKS = f"""
+    {_LINE} SELECT c.rowid, length(line.parent_checkpoint_id) FROM line JOIN checkpoints AS c
+    ON c.thread_id = line.thread_id AND c.checkpoint_ns = line.checkpoint_ns AND c.checkpoint_id = line.checkpoint_id
+    WHERE line.parent_checkpoint_id IS NOT NULL ORDER BY line.checkpoint_id DESC
+"""
+_WRITES = f"""
+    {_LINE} SELECT rowid, length(value), checkpoint_id IN (SELECT checkpoint_id FROM line),
         checkpoint_id >= coalesce({_NEWEST}, '')
     FROM writes WHERE channel = ? ORDER BY checkpoint_id, task_id, idx
 """
@@ -47,7 +55,7 @@ _DUPLICATE_SNAPSHOT = """
 
 
 @dataclass(frozen=True)
-class LanggraphSqlite:
+class LanggraphSqlite(Plain):
     """Rows of the table `writes` for the conversation's channel, in the order of their checkpoints.
 
     A `DeltaChannel` counts the updates since its last snapshot in the metadata of the newest checkpoint
@@ -59,6 +67,9 @@ class LanggraphSqlite:
     the `latest` but for a step's writes without a checkpoint. `first` and `covered` are rows of `writes`.
     """
 
+    linked: ClassVar[bool] = True
+    whole: ClassVar[str] = ""
+
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         if not (durable.folder / DATABASE).exists():
             return ()
@@ -69,7 +80,7 @@ class LanggraphSqlite:
                 Record(row, size, bool(read), bool(pending))
                 for row, size, read, pending in database.execute(_WRITES, (CHANNEL,))
             ]
-            updates = _updates_since_snapshot(database)
+            updates, _ = _since_snapshot(database)
             found = [] if updates else database.execute(_SNAPSHOTS).fetchall()
         return deltas(writes, updates, [Record(row, size, True, False) for row, size in found])
 
@@ -97,16 +108,43 @@ class LanggraphSqlite:
             database.execute(_DUPLICATE_WRITE, (delta.row,))
             database.execute(_DUPLICATE_SNAPSHOT, (-delta.row,))
 
+    def links(self, durable: Durable) -> tuple[Delta, ...]:
+        if not (durable.folder / DATABASE).exists():
+            return ()
+        with opened(durable.folder / DATABASE) as database:
+            if not _has_tables(database):
+                return ()
+            return _langgraph.links(database.execute(_LINKS).fetchall(), _since_snapshot(database)[1])
+
+    def parent(self, durable: Durable, link: Delta) -> str:
+        with opened(durable.folder / DATABASE) as database:
+            query = "SELECT parent_checkpoint_id FROM checkpoints WHERE rowid = ?"
+            found = database.execute(query, (link.row,)).fetchone()
+        return (found[0] or "") if found else ""
+
+    def relink(self, durable: Durable, link: Delta, parent: str) -> None:
+        with opened(durable.folder / DATABASE) as database:
+            database.execute(
+                "UPDATE checkpoints SET parent_checkpoint_id = ? WHERE rowid = ?", (parent or None, link.row)
+            )
+
+    def tail(self, durable: Durable) -> Tail | None:
+        return tail(durable.folder / DATABASE)
+
+    def thread(self, durable: Durable) -> str:
+        return str(durable.folder / DATABASE) if (durable.folder / DATABASE).exists() else ""
+
 
 def _has_tables(database: sqlite3.Connection) -> bool:
     """Tell whether the saver came to make its tables; of an agent killed before that only the file is left."""
     return bool(database.execute("SELECT 1 FROM sqlite_master WHERE name = 'writes'").fetchone())
 
 
-def _updates_since_snapshot(database: sqlite3.Connection) -> int:
+def _since_snapshot(database: sqlite3.Connection) -> tuple[int, int]:
+    """Return the updates of the conversation and the steps since its last snapshot."""
     newest = database.execute(f"SELECT metadata FROM checkpoints WHERE checkpoint_id = {_NEWEST}").fetchone()
     if newest is None:
-        return 0
+        return 0, 0
     counters = json.loads(newest[0]).get("counters_since_delta_snapshot") or {}
-    updates: int = counters.get(CHANNEL, [0])[0]
-    return updates
+    updates, steps = counters.get(CHANNEL, (0, 0))
+    return updates, steps

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from chaos.durable import Durable
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain, Tail
 
 if TYPE_CHECKING:
     from redis import Redis
 
+_BREAK = b"\r\n"
 KEYS = "history:*"
 """What follows the lease's prefix in the key of a thread's history; a run has one thread."""
 
 
 @dataclass(frozen=True)
-class RedisHistory:
+class RedisHistory(Plain):
     """The entries of the list, or the lines of the value without their line breaks."""
+
+    whole: ClassVar[str] = ""
 
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         with _opened(durable) as found:
@@ -43,6 +47,34 @@ class RedisHistory:
         with _opened(durable) as found:
             found.entries.insert(delta.row, found.entries[delta.row])
             found.store()
+
+    def tail(self, durable: Durable) -> Tail | None:
+        # The log of the server: it must be down while it is cut.
+        from redis import Redis
+
+        with Redis.from_url(durable.leases["redis"].url) as client:
+            settings = client.config_get("dir", "appenddirname", "appendfilename")
+        folder = Path(settings["dir"], settings["appenddirname"])
+        parts = sorted(folder.glob(f"{settings['appendfilename']}.*.incr.aof"), key=lambda part: part.stat().st_mtime)
+        return Tail(parts[-1], *_last_command(parts[-1].read_bytes())) if parts else None
+
+
+def _last_command(log: bytes) -> tuple[int, int]:
+    """Return where the last command in *log* begins and ends: *3, then $6 and six bytes, and so on (RESP)."""
+    begin = end = 0
+    while end < len(log):
+        begin = end
+        count, end = _number(log, end)
+        for _ in range(count):
+            size, end = _number(log, end)
+            end += size + len(_BREAK)
+    return begin, end
+
+
+def _number(log: bytes, begin: int) -> tuple[int, int]:
+    """Return the number behind the mark at *begin*, and where its line ends."""
+    end = log.index(_BREAK, begin)
+    return int(log[begin + 1 : end]), end + len(_BREAK)
 
 
 class _Found(NamedTuple):

@@ -7,10 +7,11 @@ worker to replay it reads from its database.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from chaos.durable import Durable
 from chaos.servers import temporal
-from chaos.stores import Delta
+from chaos.stores import Delta, Plain
 
 # Of one lease there is one workflow. A history has the id of the run.
 NODES = """
@@ -26,12 +27,14 @@ COPY = """
 
 
 @dataclass(frozen=True)
-class TemporalSqlite:
+class TemporalSqlite(Plain):
     """The batches of events in which an activity has completed, as protocol buffers; a replay reads all of them.
 
     A node bears the number of its first event, and the next one that of the event after its last: a second node has
     its place in between. Of a server that somebody else has started, the file is not known, and there are no deltas.
     """
+
+    whole: ClassVar[str] = "the server has a workflow's state in its memory, and goes on without what is on its disk"
 
     def deltas(self, durable: Durable) -> tuple[Delta, ...]:
         if (lease := durable.leases.get("temporal")) is None:

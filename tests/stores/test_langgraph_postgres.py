@@ -140,3 +140,19 @@ def test_writes_off_the_line_of_the_newest_checkpoint_are_not_live(durable: Dura
     live = [STORE.read(durable, delta) for delta in STORE.deltas(durable) if delta.live]
     assert 0 < len(live) < 1 + TURNS
     assert [b"".join(live).count(text.encode()) for text in messages(durable, 100)] == [1] * len(live)
+
+
+@pytest.mark.parametrize("every", [3, 100])
+def test_exactly_the_live_links_matter(durable: Durable, every: int) -> None:
+    store_anew(durable, every)
+    whole, links = messages(durable, every), STORE.links(durable)
+    assert len(links) == TURNS + 1
+    for link in links:
+        parent = STORE.parent(durable, link)
+        assert len(parent) == link.size
+        STORE.relink(durable, link, "")
+        assert STORE.parent(durable, link) == ""
+        assert (messages(durable, every) != whole) is link.live, link
+        STORE.relink(durable, link, parent)
+    assert messages(durable, every) == whole
+    assert STORE.thread(durable) == durable.leases["postgres"].url

@@ -127,3 +127,69 @@ def test_writes_off_the_line_of_the_newest_checkpoint_are_not_live(tmp_path: Pat
     live = [STORE.read(durable, delta) for delta in STORE.deltas(durable) if delta.live]
     assert 0 < len(live) < 1 + TURNS
     assert [b"".join(live).count(text.encode()) for text in messages(durable, 100)] == [1] * len(live)
+
+
+@pytest.mark.parametrize("parent", ["", "grandparent"])
+def test_exactly_the_live_links_matter(durable: Durable, every: int, parent: str) -> None:
+    """A link that leads elsewhere changes what LangGraph reads if and only if the store calls it live."""
+    whole, links = messages(durable, every), STORE.links(durable)
+    assert len(links) == TURNS + 1 and [link.order for link in links] == list(range(len(links)))
+    for link in links[1:]:
+        before = STORE.parent(durable, links[link.order - 1])
+        copy = copied(durable, link.order)
+        STORE.relink(copy, link, before if parent else "")
+        assert STORE.parent(copy, link) == (before if parent else "")
+        assert len(before) == link.size
+        assert (messages(copy, every) != whole) is link.live, link
+
+
+def test_no_store_has_no_links(tmp_path: Path) -> None:
+    assert STORE.links(Durable(tmp_path)) == () and STORE.thread(Durable(tmp_path)) == ""
+
+
+def test_two_deltas_change_places(durable: Durable, every: int) -> None:
+    whole = messages(durable, every)
+    one, other = [delta for delta in STORE.deltas(durable) if delta.live][-2:]
+    first, second = STORE.read(durable, one), STORE.read(durable, other)
+    STORE.swap(durable, one, other)
+    assert (STORE.read(durable, one), STORE.read(durable, other)) == (second, first)
+    assert messages(durable, every) == [*whole[:-2], whole[-1], whole[-2]]
+
+
+def test_a_tail_that_is_torn_anywhere_is_one_commit_gone(tmp_path: Path) -> None:
+    """As SQLite sees it: whatever is left of the last commit, the database is what it was before it."""
+    (tmp_path / "live").mkdir()
+    live, images = Durable(tmp_path / "live"), [tmp_path / "before", tmp_path / "after"]
+    connection = connect(live)
+    thread.run(SqliteSaver(connection), 100)
+    for number, image in enumerate(images):
+        with connection:
+            connection.execute(
+                "INSERT INTO writes VALUES ('t', '', 'x', 'y', '', ?, 'c', 'bytes', zeroblob(9000))", (number,)
+            )
+        shutil.copytree(live.folder, image)
+    connection.close()
+    tail = STORE.tail(Durable(images[1]))
+    assert tail is not None and tail.end == tail.path.stat().st_size > tail.begin + 9000
+    before = rows(images[0])
+    assert rows(copied(Durable(images[1]), "whole").folder) == [*before, (1,)]
+    for offset in [*range(tail.begin, tail.end, 4 * tail.unit), tail.end - 1]:
+        copy = copied(Durable(images[1]), offset).folder
+        with (copy / "state.db-wal").open("r+b") as log:
+            log.truncate(offset)
+        assert rows(copy) == before, offset
+
+
+def rows(folder: Path) -> list[tuple[int]]:
+    connection = connect(Durable(folder))
+    try:
+        return connection.execute("SELECT idx FROM writes WHERE checkpoint_id = 'x' ORDER BY idx").fetchall()
+    finally:
+        connection.close()
+
+
+def test_without_a_log_there_is_no_tail(durable: Durable) -> None:
+    connection = connect(durable)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    assert STORE.tail(durable) is None

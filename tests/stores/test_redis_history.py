@@ -87,3 +87,30 @@ def test_each_operation_changes_one_entry(
         assert client.type(key) == {"list": b"list", "value": b"string"}[form]
     assert len(store.deltas(durable)) == len(content) - 1
     assert store.read(durable, deltas[-1]) == b"" or at != len(content) - 1
+
+
+def test_a_server_that_comes_back_with_a_torn_tail_lacks_the_last_command(tmp_path: Path) -> None:
+    import redis
+
+    with closing(Pool()) as pool:
+        if missing := pool.missing("redis"):
+            pytest.skip(missing)
+        with pool.leases(("redis",)) as leases:
+            durable = Durable(tmp_path, leases.parts)
+            service = leases.running["redis"].service
+            assert service is not None
+            for left in (3, 2, 1):
+                with redis.Redis.from_url(durable.leases["redis"].url) as client:
+                    key = put(client, durable, "list", [b"one", b"two"])
+                    client.rpush(key, b"th\r\nree")
+                tail = RedisHistory().tail(durable)
+                assert tail is not None and tail.end == tail.path.stat().st_size
+                assert tail.path.read_bytes()[tail.begin :].startswith(b"*3\r\n$5\r\nRPUSH\r\n")
+                service.kill()
+                with tail.path.open("r+b") as log:
+                    log.truncate(tail.end - left if left > 1 else tail.begin + 1)
+                service.restart()
+                assert [RedisHistory().read(durable, delta) for delta in RedisHistory().deltas(durable)] == [
+                    b"one",
+                    b"two",
+                ]
