@@ -81,6 +81,10 @@ class Strategy(Protocol):
         ...
 
 
+RELEASE = "CHAOS_RELEASE"
+"""Environment variable that tells an incarnation which release of the target it is; not set for the first."""
+
+
 class InProcess:
     """What most strategies have in common: all of them is in the agent's process, and needs nothing else."""
 
@@ -129,6 +133,14 @@ class Target(Protocol):
     @property
     def steps(self) -> int:
         """The number of steps of a crash-free run."""
+        ...
+
+    @property
+    def releases(self) -> Mapping[str, tuple[str, ...]]:
+        """The other releases that it can be launched as (see RELEASE), by kind: "prompt", "tools", "code".
+
+        Each with the paths of the state ("$.tokens") that it makes different by itself, when all goes right.
+        """
         ...
 
 

@@ -24,12 +24,12 @@ SEED = 8412
 STEPS = 16  # the shortest script with a payment, a commit and a temporary file
 
 # The steps of the script at that length.
-MAIL, BAIT, ENGINE, COMMIT, TICKET, KEEP, PAYMENT = 2, 5, 7, 9, 10, 11, 12
+MAIL, BAIT, ENGINE, COMMIT, TICKET, KEEP, PAYMENT, LATE = 2, 5, 7, 9, 10, 11, 12, 14
 
 SCENARIO = """\
 version: 1
 scenario: {name}
-target: {{planted: {{bug: {bug}, steps: {steps}}}}}
+target: {{planted: {{bug: {bug}, steps: {steps}{options}}}}}
 strategies: [loop]
 faults:
   - kind: kill
@@ -37,6 +37,16 @@ faults:
       - {{kind: rate_limit, requests: 9, retry_after: 1ms, at: {{during: recovery, phase: after_load}}}}
   - {{kind: evict, grace: 0s}}
   - {{kind: corrupt_delta, how: truncate, which: first}}
+  - {{kind: clock_jump, direction: back, seconds: 1h}}
+  - {{kind: changed_code, what: prompt}}
+  - {{kind: rate_limit, name: told_to_wait, requests: 2, retry_after: 300ms}}
+  - {{kind: overloaded, requests: 5}}
+  - {{kind: stream_cut}}
+  - {{kind: context_overflow}}
+  - {{kind: false_dead, wakes: finished}}
+  - {{kind: power_loss}}
+  - {{kind: disk_full}}
+  - {{kind: io_error, times: 2, then: [{{kind: power_loss}}]}}
 """
 
 
@@ -44,7 +54,8 @@ faults:
 class Planting:
     """A bug, the plan that exposes it, and the check that must catch it with a finding that says *says*.
 
-    *breaks*: the other checks that the same damage must break. All that is not named must hold.
+    *breaks*: the other checks that the same damage must break. All that is not named must hold. *options* are the
+    agent's, *more* is the end of the scenario.
     """
 
     bug: str
@@ -53,6 +64,8 @@ class Planting:
     says: str
     breaks: frozenset[str] = frozenset()
     verdict: CellVerdict = CellVerdict.DIVERGED
+    options: str = ""
+    more: str = ""
 
     @property
     def broke(self) -> frozenset[str]:
@@ -66,7 +79,8 @@ PLANTINGS = (
         f"kill@{TICKET}/after_commit",
         "effects",
         f"tickets.create never happened (step {TICKET})",
-        breaks=frozenset({"goal", "files", "state"}),  # the made-up result is in every prompt and in the report
+        # the made-up result is in every prompt and in the report, and what its step cost was to be counted with it
+        breaks=frozenset({"goal", "files", "state", "budget"}),
     ),
     Planting(
         "state_in_global",
@@ -115,11 +129,82 @@ PLANTINGS = (
         verdict=CellVerdict.RECOVERED_WITH_LOSS,
     ),
     Planting(
+        "restarts_on_release",
+        f"changed_code@{COMMIT}/before_act",
+        "effects",
+        "email.send happened 2 times instead of once",
+        breaks=frozenset({"recovery"}),
+    ),
+    Planting(
+        "clock_trusted",
+        f"clock_jump@{COMMIT}/after_commit",
+        "state",
+        "the state read back by another process differs",
+    ),
+    Planting(
+        "no_fsync",
+        f"power_loss@{COMMIT}/after_commit",
+        "finishes",
+        "CorruptStore: both copies of history.jsonl are damaged",
+        verdict=CellVerdict.REFUSED,
+    ),
+    Planting(
+        "fsync_ignored",
+        f"io_error@{TICKET}/after_act+power_loss@{TICKET}/after_commit",  # the next step's would make up for it
+        "finishes",
+        "CorruptStore: both copies of history.jsonl are damaged",
+        verdict=CellVerdict.REFUSED,
+    ),
+    Planting(
+        "full_disk_ignored",
+        f"disk_full@{STEPS - 1}/after_act",
+        "state",
+        "the state read back by another process differs",
+    ),
+    Planting(
         "silent_truncation",
         f"corrupt_delta@{TICKET}/after_commit",
         "corruption",
         "silent damage: truncate",
         breaks=frozenset({"state", "goal", "files"}),  # the first line has the rows that the report counts
+    ),
+    Planting(
+        "ignores_retry_after",
+        f"told_to_wait@{COMMIT}/before_think",
+        "retries",
+        "s after a 429 that said 0.3 s",
+    ),
+    Planting("retry_storm", f"overloaded@{COMMIT}/before_think", "retries", "retry storm: 5 requests for turn 9"),
+    Planting(
+        "truncated_stream_taken",
+        f"stream_cut@{STEPS - 1}/before_think",  # the last word, or all that is left out would break with it
+        "streams",
+        "a reply that was truncated was taken for the last word",
+        breaks=frozenset({"state"}),  # it has half a sentence at its end
+        options=", stream: true",
+    ),
+    Planting(
+        "tokens_forgotten",
+        f"kill@{COMMIT}/after_commit",
+        "budget",
+        "tokens were forgotten: the agent counts 0 tokens at turn 10 (attempt 2)",
+        breaks=frozenset({"state"}),  # the counters are part of it
+    ),
+    Planting(
+        "goal_compacted",
+        f"context_overflow@{COMMIT}/before_think",
+        "goal",
+        f"the prompt of turn {COMMIT} (attempt 1) carries no goal",
+        breaks=frozenset({"finishes"}),  # without a goal the model has no answer
+        verdict=CellVerdict.REFUSED,
+        options=", workload: long_notes",
+        more="expect: {volatile: [$.tokens]}\n",  # shorter prompts cost less
+    ),
+    Planting(
+        "no_fence",
+        f"false_dead@{LATE}/after_act",  # behind the last effect, or `effects` would break with it
+        "fencing",
+        f"committed by two workers that lived at the same time, from step {LATE} on",
     ),
 )
 
@@ -136,10 +221,10 @@ class Lab:
         path.write_text(text)
         return path
 
-    def run(self, bug: str, plan: str, more: str = "") -> tuple[CellResult, RunResult]:
-        """Run *plan* on the agent with *bug*, under a scenario with *more* in it."""
+    def run(self, bug: str, plan: str, more: str = "", options: str = "") -> tuple[CellResult, RunResult]:
+        """Run *plan* on the agent with *bug* and *options*, under a scenario with *more* in it."""
         name = f"planted-{bug.replace('_', '-')}"
-        cell, runs = self.cell(SCENARIO.format(name=name, bug=bug, steps=STEPS) + more, plan)
+        cell, runs = self.cell(SCENARIO.format(name=name, bug=bug, steps=STEPS, options=options) + more, plan)
         assert len(runs) == 1, cell.why
         return cell, runs[0]
 
@@ -186,7 +271,7 @@ def test_every_bug_is_in_the_table_and_every_check_catches_one() -> None:
 def test_a_planted_bug_is_caught_by_its_check(lab: Lab, planting: Planting) -> None:
     if planting.bug == "pid_in_state" and able().process_tree:
         pytest.skip(f"process ids come again only in a new namespace: {able().process_tree}")
-    cell, run = lab.run(planting.bug, planting.plan)
+    cell, run = lab.run(planting.bug, planting.plan, planting.more, planting.options)
     assert len(run.landed) == run.planned, told(run)
     caught = run.checks[planting.check]
     assert caught.outcome is Outcome.FAIL, told(run)
@@ -197,11 +282,11 @@ def test_a_planted_bug_is_caught_by_its_check(lab: Lab, planting: Planting) -> N
 
 @pytest.mark.parametrize("planting", PLANTINGS, ids=ids)
 def test_the_correct_sibling_passes_everything_under_the_same_plan(lab: Lab, planting: Planting) -> None:
-    cell, run = lab.run(NONE, planting.plan)
+    cell, run = lab.run(NONE, planting.plan, planting.more, planting.options)
     assert len(run.landed) == run.planned, told(run)
     assert named(run, Outcome.PASS) == set(registry.names("checks")), told(run)
     assert (cell.passed, run.verdict) == (True, CellVerdict.RECOVERED), told(run)
-    assert set(run.claims.values()) == {"kept"}, run.claims
+    assert set(run.claims.values()) <= {"kept", *(() if run.attempts > 1 else ("not judged",))}, run.claims
 
 
 alone = [planting for planting in PLANTINGS if not planting.breaks and planting.check != "finishes"]
@@ -210,7 +295,7 @@ alone = [planting for planting in PLANTINGS if not planting.breaks and planting.
 @pytest.mark.parametrize("planting", alone, ids=[planting.bug for planting in alone])
 def test_without_its_check_nothing_else_would_have_caught_it(lab: Lab, planting: Planting) -> None:
     others = ", ".join(name for name in registry.names("checks") if name != planting.check)
-    cell, run = lab.run(planting.bug, planting.plan, f"expect: {{checks: [{others}]}}\n")
+    cell, run = lab.run(planting.bug, planting.plan, f"expect: {{checks: [{others}]}}\n", planting.options)
     assert planting.check not in run.checks
     assert (cell.passed, run.verdict) == (True, CellVerdict.RECOVERED), told(run)
 

@@ -63,16 +63,20 @@ class Planted:
     Args:
         bug: name of a module of `chaos.targets.planted.bugs`; "none" for the correct sibling.
         steps: number of steps of a crash-free run.
+        workload: what it works on, as for the reference agent.
+        stream: whether it has the model's replies streamed.
     """
 
     bug: str = NONE
     steps: int = 16
+    workload: str = "quarterly_sales"
+    stream: bool = False
 
     def __post_init__(self) -> None:
         known = [NONE, *bug_names()]
         wrong = [] if self.bug in known else [f"no bug {self.bug!r}; {did_you_mean(self.bug, known)}"]
         try:
-            Reference(steps=self.steps)
+            _ = self._reference
         except ScenarioError as error:
             wrong.append(str(error))
         if wrong:
@@ -106,6 +110,11 @@ class Planted:
         """Return what is true of a right result."""
         return self._reference.facts(seed)
 
+    @property
+    def releases(self) -> Mapping[str, tuple[str, ...]]:
+        """The releases of the reference agent."""
+        return self._reference.releases
+
     def watch(self) -> Watch:
         """Return what to look at, as for the reference agent."""
         return self._reference.watch()
@@ -116,4 +125,4 @@ class Planted:
 
     @property
     def _reference(self) -> Reference:
-        return Reference(steps=self.steps)
+        return Reference(self.workload, self.steps, stream=self.stream)

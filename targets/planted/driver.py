@@ -4,6 +4,7 @@ durable/checkpoint.json         goal, counters, session, tree of the files; repl
 durable/history.jsonl           the messages, a line for each step; how many lines count, the checkpoint says
 durable/mirror/history.jsonl    the same: a checksum alone could only refuse a damaged line, this one heals it
 durable/objects                 contents of the files
+durable/epoch                   which worker may act: of two on this thread, the one that came last (see fence.py)
 """
 
 from __future__ import annotations
@@ -11,28 +12,33 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypedDict, cast
 
 from chaos.probe import point
+from chaos.targets.planted.fence import Fence
 from chaos.targets.reference.agent import (
     Completion,
     Digest,
+    Request,
     Session,
     State,
     canonical,
     done,
     fold,
+    narrower,
     start,
     think,
     turns,
 )
 from chaos.targets.reference.history import FILE, Log, lines
 from chaos.targets.reference.incarnation import BudgetExhausted, Config
-from chaos.targets.reference.model import Model
+from chaos.targets.reference.model import Model, PromptTooLong
 from chaos.targets.reference.snapshot import CorruptStore, Snapshots, Tree
 from chaos.targets.reference.tools import Tools, Zones
+from chaos.targets.reference.wire import WAIT_FILE
 from chaos.world import Message
 
 CHECKPOINT = "checkpoint.json"
@@ -59,8 +65,9 @@ class Driver:
     def __init__(self, config: Config, zones: Zones, thread: str, env: Mapping[str, str]) -> None:
         self.zones, self.thread, self.env = zones, thread, env
         self.goal, self.max_steps = config["goal"], config["max_steps"]
-        self.model = Model(env)
-        self.tools = self.make_tools()
+        self.window = 0  # messages that the model is shown besides the opening; 0 for all
+        self.model = self.client()(env, stream=config["stream"], waits=zones.durable / WAIT_FILE)
+        self.tools, self.fence = self.make_tools(), self.make_fence()
         self.snapshots = Snapshots(zones.durable / "objects", self.folders())
         self.digest = Digest()
         self.copies = (zones.durable, zones.durable / "mirror")
@@ -71,6 +78,7 @@ class Driver:
     def run(self) -> None:
         """Begin, or go on from the checkpoint, and drive the agent to its end."""
         point("before_load", 0)
+        self.fence.take()
         kept = self.read()
         if kept is not None:
             self.snapshots.restore(kept["tree"])
@@ -94,9 +102,17 @@ class Driver:
 
     # What an incarnation has, and how it takes up what the one before it left
 
+    def client(self) -> type[Model]:
+        """Return the kind of client of the model endpoint; how long it was told to wait outlives a crash."""
+        return Model
+
     def make_tools(self) -> Tools:
         """Return the tools; their idempotency keys are made from the thread, which is the same after a restart."""
         return Tools(self.zones, self.thread, self.env)
+
+    def make_fence(self) -> Fence:
+        """Return what keeps a worker that was taken for dead from acting beside its successor."""
+        return Fence(self.zones.durable)
 
     def folders(self) -> dict[str, Path]:
         """Return the folders whose files belong to a checkpoint: all that the container's disk may lose."""
@@ -148,19 +164,33 @@ class Driver:
         if state["steps"] >= self.max_steps:
             raise BudgetExhausted(f"{state['steps']} steps are used, {self.max_steps} are allowed")
         point("before_think", number)
-        return self.model.ask(think(state))
+        with self.fence.held():
+            pass  # an answer may take minutes: looked at, not held
+        while True:
+            try:
+                return self.model.ask(self.shown(state))
+            except PromptTooLong:
+                self.window = narrower(state, self.window)
+                if not self.window:
+                    raise
+
+    def shown(self, state: State) -> Request:
+        """Return what to ask the model: the opening with the goal, and as many of the newest messages as it takes."""
+        return think(state, self.window)
 
     def act(self, number: int, reply: Completion) -> list[str]:
         """Do what *reply* calls for and return the results."""
         point("before_act", number)
-        results = [self.tools.act(call) for call in reply.message.get("tool_calls", [])]
+        with self.fence.held():
+            results = [self.tools.act(call) for call in reply.message.get("tool_calls", [])]
         point("after_act", number)
         return results
 
     def commit(self, number: int, state: State) -> None:
         """Make *state* durable, with the files as they are."""
-        tree = self.snapshots.take()
-        self._append(state["messages"])
+        with self.fence.held():
+            tree = self.snapshots.take()
+            self._append(state["messages"])
         kept = Kept(
             goal=state["goal"],
             steps=state["steps"],
@@ -179,7 +209,7 @@ class Driver:
 
     def save(self, path: Path, kept: Kept, between: Callable[[], None]) -> None:
         """Write *kept* to *path*; *between* runs when that has begun and does not count yet."""
-        _replace(path, json.dumps(kept).encode(), between)
+        _replace(path, json.dumps(kept).encode(), between, self.fence.held)
 
     # The log
 
@@ -209,19 +239,28 @@ class Driver:
         self._lines, self._messages = self._lines + 1, len(messages)
 
 
-def _replace(path: Path, data: bytes, between: Callable[[], None] | None = None) -> None:
-    """Make *data* the content of *path*: a kill leaves the old content or the new one, never a part."""
+def _replace(
+    path: Path,
+    data: bytes,
+    between: Callable[[], None] | None = None,
+    held: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> None:
+    """Make *data* the content of *path*: a kill leaves the old content or the new one, never a part.
+
+    Both halves are done while *held*; what comes *between* them is not.
+    """
     fresh = path.with_name(f"{path.name}.new")
-    with open(fresh, "wb") as file:
+    with held(), open(fresh, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     if between is not None:
         between()
-    fresh.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    with held():
+        fresh.rename(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
 
 
 def _joined(found: Sequence[bytes]) -> bytes:

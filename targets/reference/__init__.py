@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast, get_args
 
 from chaos.errors import ScenarioError, did_you_mean
 from chaos.targets import Facts, Launch, Strategy, zone_env
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from chaos.sandbox import Watch
     from chaos.world import Brain
 
+Overflow = Literal["fail", "compact"]
+
 CONFIG = "CHAOS_AGENT"
 """Environment variable that configures one incarnation, as JSON."""
 
 WORKLOADS = ("quarterly_sales", "live_engine", "long_notes")
-WINDOWED = ("long_notes",)  # can go on from the newest messages; the others need what was said before
 MIN_WINDOW = 2  # a call and its result: a model that is shown less begins anew in every step
+WINDOWED = ("long_notes",)  # can go on from the newest messages; the others need what was said before
 LIGHT_IMPORTS = tuple(f"chaos.targets.reference.{name}" for name in ("incarnation", "model", "tools"))
 MIN_STEPS = 12  # the shortest script that still does each kind of thing once
 MAX_STEPS_FACTOR = 2  # the agent's own cap: redone steps count as used, more than twice the work is a runaway
@@ -55,6 +57,10 @@ class Reference:
         step_ms: milliseconds that each step takes at least; asynchronous durability depends on it.
         window: how many of the newest messages the model is shown besides the system's and the goal; 0: all. The
             state keeps everything.
+        on_overflow: what it does about a prompt that the model refuses as too long: "fail" stops loudly, "compact"
+            shows half as many of the newest messages, and keeps the system's and the goal.
+        stream: whether it has the model's replies streamed.
+        timeout_ms: milliseconds that it waits for a byte of a reply of the model or of a service.
     """
 
     workload: str = "quarterly_sales"
@@ -62,6 +68,9 @@ class Reference:
     bytes_per_step: int = 200
     step_ms: int = 0
     window: int = 0
+    on_overflow: Overflow = "fail"
+    stream: bool = False
+    timeout_ms: int = 60_000
 
     def __post_init__(self) -> None:
         wrong = []
@@ -74,8 +83,13 @@ class Reference:
                 wrong.append(f"{name} must not be negative (got {getattr(self, name)})")
         if 0 < self.window < MIN_WINDOW:
             wrong.append(f"window must be 0 (all messages) or at least {MIN_WINDOW} (got {self.window})")
-        if self.window and self.workload not in WINDOWED:
-            wrong.append(f"{self.workload} needs the whole conversation; window goes with {', '.join(WINDOWED)} only")
+        if self.on_overflow not in (known := get_args(Overflow)):
+            wrong.append(f"on_overflow must be {' or '.join(known)} (got {self.on_overflow!r})")
+        if self.timeout_ms <= 0:
+            wrong.append(f"timeout_ms must be more than 0 (got {self.timeout_ms})")
+        short = "window" if self.window else "on_overflow: compact" if self.on_overflow == "compact" else ""
+        if short and self.workload not in WINDOWED:
+            wrong.append(f"{self.workload} needs the whole conversation; {short} goes with {', '.join(WINDOWED)} only")
         if wrong:
             raise ScenarioError("\n".join(wrong))
 
@@ -113,6 +127,13 @@ class Reference:
         requests = REQUESTS_FACTOR * self.steps + REQUESTS_EXTRA
         return self._workload().facts(seed, self.steps, self.bytes_per_step, requests)
 
+    @property
+    def releases(self) -> Mapping[str, tuple[str, ...]]:
+        """The releases of `release.py`."""
+        from chaos.targets.reference.release import RELEASES
+
+        return RELEASES
+
     def watch(self) -> Watch:
         """Return what to look at: the variables that the agent sets in its shell, and the engine's port."""
         from chaos.sandbox import Watch
@@ -128,6 +149,9 @@ class Reference:
             "max_steps": MAX_STEPS_FACTOR * self.steps,
             "step_ms": self.step_ms,
             "window": self.window,
+            "on_overflow": self.on_overflow,
+            "stream": self.stream,
+            "timeout_ms": self.timeout_ms,
             "workload": self.workload,
             "seed": seed,
         }

@@ -17,12 +17,18 @@ from chaos.targets.reference.agent import State
 from chaos.targets.reference.incarnation import Agent, Config
 from chaos.targets.reference.model import Model
 from chaos.targets.reference.tools import Tools, Zones
+from chaos.targets.reference.wire import WAIT_FILE
 
 TERMINATED = 128 + signal.SIGTERM
 
 
 class Driver(Protocol):
     """A strategy's face to the agent."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether anything outlives this process."""
+        ...
 
     def run(self, agent: Agent) -> None:
         """Begin or resume, and drive the agent until it is done."""
@@ -46,7 +52,10 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(driver.load(durable), sort_keys=True))
         return 0
     thread = os.environ.get("THREAD_ID", "local")
-    agent = Agent(config, zones, durable, thread, Model(os.environ), Tools(zones, thread, os.environ))
+    timeout = config["timeout_ms"] / 1000
+    waits = durable.folder / WAIT_FILE if driver.durable else None
+    model = Model(os.environ, stream=config["stream"], timeout=timeout, waits=waits)
+    agent = Agent(config, zones, durable, thread, model, Tools(zones, thread, os.environ, timeout))
     try:
         driver.run(agent)
     finally:

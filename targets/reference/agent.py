@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypedDict
 
+from chaos.targets.reference import MIN_WINDOW, release
 from chaos.targets.reference.handoff import turns_before
 from chaos.world import Message, ToolCall
 
@@ -85,8 +86,6 @@ TOOLS: tuple[tuple[str, str], ...] = (
 )
 """Name and description of every tool."""
 
-_TOOLS = [Tool(type="function", function={"name": name, "description": text}) for name, text in TOOLS]
-
 
 def new_session() -> Session:
     """Return the session of an agent that has done nothing yet."""
@@ -124,8 +123,14 @@ def think(state: State, window: int = 0) -> Request:
     Args:
         window: how many of the newest messages to show besides the opening; 0 for the whole conversation.
     """
-    metadata = {"budget_steps": str(state["steps"])}
-    return Request(model=MODEL, messages=_shown(state["messages"], window), tools=_TOOLS, metadata=metadata)
+    metadata = {"budget_steps": str(state["steps"]), "budget_tokens": str(state["tokens"])}
+    shown = release.prompted(_shown(state["messages"], window))
+    return Request(model=MODEL, messages=shown, tools=_tools(), metadata=metadata)
+
+
+def _tools() -> list[Tool]:
+    offered = release.offered(TOOLS)
+    return [Tool(type="function", function={"name": name, "description": text}) for name, text in offered]
 
 
 def _shown(messages: list[Message], window: int) -> list[Message]:
@@ -136,6 +141,12 @@ def _shown(messages: list[Message], window: int) -> list[Message]:
     while first < len(messages) and messages[first]["role"] == "tool":
         first += 1
     return messages[:OPENING] + messages[first:]
+
+
+def narrower(state: State, window: int) -> int:
+    """Return half of what *window* shows of *state* besides the opening, in messages; 0 if it cannot be less."""
+    shown = len(_shown(state["messages"], window)) - OPENING
+    return shown // 2 if shown // 2 >= MIN_WINDOW else 0
 
 
 def fold(state: State, reply: Completion, results: Sequence[str]) -> State:

@@ -16,6 +16,7 @@ from chaos.targets.reference.agent import Session, State, done
 from chaos.targets.reference.databases import Database as Database
 from chaos.targets.reference.databases import Durability as Durability
 from chaos.targets.reference.incarnation import Agent
+from chaos.targets.reference.release import step_name
 from chaos.targets.reference.savers import FILE, Announced, Saver, opened
 from chaos.world import Message
 
@@ -95,9 +96,10 @@ def _compile(turn: Callable[[State], dict[str, object]], saver: Saver, every: in
         session: Session
 
     graph = StateGraph(Channels)
-    graph.add_node("turn", cast(Any, turn))
-    graph.add_edge(START, "turn")
-    graph.add_conditional_edges("turn", lambda state: END if done(cast(State, state)) else "turn", ["turn", END])
+    node = step_name("turn")
+    graph.add_node(node, cast(Any, turn))
+    graph.add_edge(START, node)
+    graph.add_conditional_edges(node, lambda state: END if done(cast(State, state)) else node, [node, END])
     return graph.compile(checkpointer=saver)
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypedDict
 
 from chaos.durable import Durable
 from chaos.probe import point
-from chaos.targets.reference.agent import Completion, Digest, State, done, fold, start, think, turns
-from chaos.targets.reference.model import Model
+from chaos.targets.reference.agent import Completion, Digest, State, done, fold, narrower, start, think, turns
+from chaos.targets.reference.model import Model, PromptTooLong
 from chaos.targets.reference.tools import Tools, Zones
 from chaos.world import ToolCall
 
@@ -36,6 +37,9 @@ class Config(TypedDict):
     max_steps: int
     step_ms: int
     window: int
+    on_overflow: str  # "fail" | "compact"
+    stream: bool
+    timeout_ms: int
     workload: str
     seed: int
 
@@ -50,7 +54,7 @@ class Agent:
     def __init__(self, config: Config, zones: Zones, durable: Durable, thread: str, model: Model, tools: Tools) -> None:
         self.goal, self.thread, self.zones, self.durable = config["goal"], thread, zones, durable
         self._max_steps, self._seconds = config["max_steps"], config["step_ms"] / 1000
-        self._window = config["window"]
+        self._window, self._compacts = config["window"], config["on_overflow"] == "compact"
         self._model, self._tools = model, tools
         self._digest = Digest()
         self._digests: dict[int, str] = {}  # by step: a commit may lag behind the turns, on another thread
@@ -88,11 +92,21 @@ class Agent:
         return state
 
     def ask(self, state: State) -> Completion:
-        """Return the model's reply to *state*: the first half of a step."""
+        """Return the model's reply to *state*: the first half of a step.
+
+        Every try has its point: before the first one, and when a further one is to come, before the wait for it.
+        """
         if state["steps"] >= self._max_steps:
             raise BudgetExhausted(f"{state['steps']} steps are used, {self._max_steps} are allowed")
-        point("before_think", turns(state))
-        return self._model.ask(think(state, self._window))
+        think_again = partial(point, "before_think", turns(state))
+        think_again()
+        while True:
+            try:
+                return self._model.ask(think(state, self._window), think_again)
+            except PromptTooLong:
+                self._window = narrower(state, self._window)
+                if not (self._compacts and self._window):
+                    raise
 
     def act(self, step: int, calls: Sequence[ToolCall]) -> list[str]:
         """Do what the *calls* of *step* say and return their results: the second half."""

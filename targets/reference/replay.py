@@ -78,9 +78,7 @@ class Replay:
         attempt, after the first did not come to be recorded.
         """
         step = turns(state)
-        if self._open == step:
-            self._open = None
-        self.committed()
+        self._recorded_before(step)
         self._load(state)
         after = self._agent.turn(state)
         recorded = record(state, after)
@@ -111,9 +109,18 @@ class Replay:
 
     def finished(self, state: State) -> None:
         """Announce that the workflow has come to its end with *state*."""
-        self.committed()
+        self._recorded_before(turns(state))
         self._load(state)
         self._agent.finished(state)
+
+    def _recorded_before(self, step: int) -> None:
+        """Announce the step last done if it is the one before *step*.
+
+        Else it is done a second time, or another worker has gone on meanwhile: whose outcome is on record is not known.
+        """
+        if self._open != step - 1:
+            self._open = None
+        self.committed()
 
     def _load(self, state: State) -> None:
         if not self._loaded:

@@ -75,8 +75,10 @@ class Announced(BaseCheckpointSaver[Any]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self.inner.put_writes(config, writes, task_id, task_path)
-        self.arrive(config)
+        try:
+            self.inner.put_writes(config, writes, task_id, task_path)
+        finally:  # refused, they will not come: the checkpoint must not wait for them, it is refused as well
+            self.arrive(config)
 
     def put(
         self,

@@ -18,15 +18,23 @@ from pathlib import Path
 from chaos.targets.reference import git, packages
 from chaos.targets.reference.agent import ERROR, Session
 from chaos.targets.reference.engine import Engine, EngineError
+from chaos.targets.reference.release import RENAMED
 from chaos.targets.reference.shell import Shell, ShellError
-from chaos.targets.reference.wire import Endpoint, Unavailable
+from chaos.targets.reference.wire import TIMEOUT_SECONDS, Endpoint, Unavailable
 from chaos.world import ToolCall
 
 KEYLESS = frozenset({("email", "send")})
 """Operations whose service knows no idempotency key: a repeated call is a repeated effect."""
 
-INHERITED = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "HOME", "TMPDIR", "ENGINE_PORT", "GIT_CEILING_DIRECTORIES")
-"""What the shell gets of the agent's own environment: not its configuration, and no credentials."""
+INHERITED = (
+    "PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "HOME", "TMPDIR", "ENGINE_PORT", "GIT_CEILING_DIRECTORIES",
+    "LD_PRELOAD", "FAKETIME_NO_CACHE", "FAKETIME_DONT_FAKE_MONOTONIC", "FAKETIME_TIMESTAMP_FILE", "FAKETIME_SHARED",
+)  # fmt: skip
+"""What the shell gets of the agent's own environment: the machine's clock, no configuration and no credentials."""
+
+
+OLD_NAMES = {new: old for old, new in RENAMED.items()}
+"""A tool goes by both its names: the release that renames it meets calls that were made before."""
 
 
 class ToolError(Exception):
@@ -86,16 +94,17 @@ class Tools:
         zones: where it may work.
         thread: identity of the whole run, the same after a restart; idempotency keys are made from it.
         env: the agent's environment.
+        timeout: seconds without a byte after which a call of a service has failed.
     """
 
-    def __init__(self, zones: Zones, thread: str, env: Mapping[str, str]) -> None:
+    def __init__(self, zones: Zones, thread: str, env: Mapping[str, str], timeout: float = TIMEOUT_SECONDS) -> None:
         self._zones, self._thread = zones, thread
         self._env = {name: env[name] for name in INHERITED if name in env} | {
             "CHAOS_WORKSPACE": str(zones.workspace),
             "PYTHONDONTWRITEBYTECODE": "1",
             **git.ENVIRONMENT,
         }
-        self._services = Endpoint(env["CHAOS_SERVICES_URL"], {})
+        self._services = Endpoint(env["CHAOS_SERVICES_URL"], {}, timeout)
         self._engine = Engine(int(env.get("ENGINE_PORT", "0")), zones.workspace, sys.executable)
         self._shell: Shell | None = None
         self._tools: dict[str, Callable[[Arguments, str], str]] = {
@@ -128,6 +137,7 @@ class Tools:
     def act(self, call: ToolCall) -> str:
         """Do what *call* says and return the result for the conversation."""
         name = call["function"]["name"]
+        name = OLD_NAMES.get(name, name)
         try:
             if name not in self._tools:
                 raise ToolError(f"there is no tool {name!r}")

@@ -146,6 +146,19 @@ def test_a_step_that_is_tried_twice_is_committed_once(agents: Callable[[], Agent
     assert said[2:] == [*((phase, 0) for phase in STEP[:-1]), *((phase, 0) for phase in STEP), *((p, 1) for p in STEP)]
 
 
+def test_who_was_overtaken_does_not_say_that_its_step_is_on_record(
+    agents: Callable[[], Agent], said: list[tuple[str, int]]
+) -> None:
+    """Another worker has gone on from the same record: which of the two outcomes was taken is not known here."""
+    agent, log = agents(), list[Recorded]()
+    overtaken = Replay(agent)
+    overtaken.execute(start(agent.goal))
+    final = run(agents(), log, -1)
+    said.clear()
+    overtaken.finished(final)
+    assert said == [("finished", 12)]
+
+
 def in_a_thread(work: Callable[[], Any]) -> Future[Any]:
     """Have *work* done as a thread of a runtime does it."""
     future: Future[Any] = Future()

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chaos import leftovers
-from chaos.sandbox import Zones
+from chaos.sandbox import Zones, mounts
 from chaos.targets.reference import media
-from chaos.targets.reference.media import START, Medium, mounts, overlay
+from chaos.targets.reference.media import START, Medium, overlay
 from chaos.targets.reference.media.content import Content
 from chaos.targets.reference.snapshot import CorruptStore
 

@@ -14,6 +14,7 @@ from chaos import registry
 from chaos.errors import ScenarioError, UnknownName
 from chaos.targets import Strategy, Target
 from chaos.targets.reference import Reference
+from chaos.world.mishaps import Refuse
 
 # The embedded ones that need no package beyond LangGraph; each of the others has a test module of its own.
 NAMES = ("restart", "in_memory", "chat_history", "full_snapshot", "delta", "cow")
@@ -198,6 +199,6 @@ def test_other_durabilities(make_bench: Make, durability: str, saved: bool) -> N
 
 
 def test_a_burst_of_refusals_is_waited_out(bench: Any) -> None:
-    bench.world.rate_limit.arm(3, 0.01)
+    bench.world.mishaps.arm(Refuse(retry_after=0.01), 3)
     assert bench.incarnation(strategy("restart"), gated=False) == 0, bench.error
     assert [event.retry for event in bench.journal.events[:4]] == [0, 1, 2, 3]

@@ -9,9 +9,10 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaos.sandbox.mounts import Image, command, sync, undone
 from chaos.targets.reference.media import FOLDERS, STEPS, drop_after, places, taken
 from chaos.targets.reference.media.copies import Copies
-from chaos.targets.reference.media.mounts import Image, command, lacking, sync, undone
+from chaos.targets.reference.media.mounts import lacking
 from chaos.targets.reference.media.reflink import clear
 from chaos.targets.reference.snapshot import CorruptStore
 

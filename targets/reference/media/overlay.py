@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaos.sandbox.mounts import command, undone, unmount
 from chaos.targets.reference.media import FOLDERS, STEPS, drop_after, places
 from chaos.targets.reference.media.copies import Copies, dress
-from chaos.targets.reference.media.mounts import blocks, command, lacking, undone, unmount
+from chaos.targets.reference.media.mounts import blocks, lacking
 from chaos.targets.reference.snapshot import CorruptStore
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos import leftovers
+from chaos.sandbox.mounts import Image, sync, undone
 from chaos.targets.reference.media import FOLDERS, STEPS, drop_after, places, taken
 from chaos.targets.reference.media.copies import Copies
-from chaos.targets.reference.media.mounts import Image, blocks, lacking, sync, undone
+from chaos.targets.reference.media.mounts import blocks, lacking
 from chaos.targets.reference.snapshot import FICLONE, CorruptStore
 
 if TYPE_CHECKING:

@@ -7,17 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaos.sandbox.mounts import IMAGE_BYTES, SEARCH, SECTOR_BYTES, command, undone, unmount
 from chaos.targets.reference.media import FOLDERS, drop_after, places, zfs_fuse
-from chaos.targets.reference.media.mounts import (
-    IMAGE_BYTES,
-    SEARCH,
-    SECTOR_BYTES,
-    blocks,
-    command,
-    lacking,
-    undone,
-    unmount,
-)
+from chaos.targets.reference.media.mounts import blocks, lacking
 from chaos.targets.reference.snapshot import CorruptStore
 
 if TYPE_CHECKING:

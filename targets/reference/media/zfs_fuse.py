@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chaos.errors import HarnessError
 from chaos.sandbox.incarnation import Incarnation, order
-from chaos.targets.reference.media.mounts import SEARCH, command, undone, unmount
+from chaos.sandbox.mounts import SEARCH, command, undone, unmount
 
 SOCKET = "run/zfs/zfs_socket"  # where the tools ask zfs-fuse
 READY_SECONDS = 30.0  # it takes 0.1 s

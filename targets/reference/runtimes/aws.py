@@ -27,6 +27,7 @@ from aws_durable_execution_sdk_python_testing.stores.sqlite import SQLiteExecuti
 from chaos.durable import Durable
 from chaos.targets.reference.agent import State, done, start, turns
 from chaos.targets.reference.incarnation import Agent
+from chaos.targets.reference.release import step_name
 from chaos.targets.reference.replay import Foreground, Recorded, Replay, applied
 from chaos.targets.reference.snapshot import CorruptStore
 
@@ -120,7 +121,7 @@ def _replayed(execution: Execution) -> State:
 
 
 def _name(state: State) -> str:
-    return f"turn {turns(state)}"
+    return f"{step_name('turn')} {turns(state)}"
 
 
 def _status(store: SQLiteExecutionStore, arn: str) -> str:

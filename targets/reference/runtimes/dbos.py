@@ -11,6 +11,7 @@ from dbos import DBOS, DBOSClient, DBOSConfig, SetWorkflowID, StepInfo, Workflow
 from chaos.durable import Durable
 from chaos.targets.reference.agent import State, done, start
 from chaos.targets.reference.incarnation import Agent
+from chaos.targets.reference.release import step_name
 from chaos.targets.reference.replay import Foreground, Recorded, Replay, applied
 from chaos.targets.reference.snapshot import CorruptStore
 
@@ -45,7 +46,7 @@ def _launched(agent: Agent, replay: Replay, foreground: Foreground, url: str) ->
     """Launch DBOS with the workflow of *agent*, which it begins or goes on with at once, in a thread of its own."""
 
     # Of a workflow DBOS records the input, of a step the output. The state is in neither.
-    @DBOS.step(name=STEP)
+    @DBOS.step(name=step_name(STEP))
     def turn(state: State) -> Recorded:
         return foreground.do(replay.execute, state)
 

@@ -27,6 +27,7 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from chaos.durable import Durable, Lease
 from chaos.targets.reference.agent import State, done, start, turns
 from chaos.targets.reference.incarnation import Agent
+from chaos.targets.reference.release import step_name
 from chaos.targets.reference.replay import Foreground, Recorded, Replay, Stopped, applied
 from chaos.targets.reference.snapshot import CorruptStore
 
@@ -51,6 +52,10 @@ class Lost(Exception):
     """The worker of an attempt is gone."""
 
 
+class Elsewhere(Exception):
+    """Another worker has the workflow: the server is to give it the step."""
+
+
 class Work:
     """What the workflow and its activities share: the workflow's *state*, which goes on by *after*."""
 
@@ -73,7 +78,7 @@ class Workflow:
         work.state = state
         while not done(state):
             recorded = await workflow.execute_activity(
-                STEP, turns(state), start_to_close_timeout=NO_LIMIT, retry_policy=AGAIN
+                step_name(STEP), turns(state), start_to_close_timeout=NO_LIMIT, retry_policy=AGAIN
             )
             work.state = state = work.after(state, recorded)
 
@@ -88,9 +93,22 @@ class Turns:
     def __init__(self, work: Work, replay: Replay, foreground: Foreground) -> None:
         self._work, self._replay, self._foreground = work, replay, foreground
 
-    @activity.defn(name=STEP, no_thread_cancel_exception=True)
+    def registered(self) -> Callable[[int], Recorded]:
+        """Return `turn` as the activity by the name that this release calls it."""
+
+        @activity.defn(name=step_name(STEP), no_thread_cancel_exception=True)
+        def turn(step: int) -> Recorded:
+            return self.turn(step)
+
+        return turn
+
     def turn(self, step: int) -> Recorded:
-        """Do *step*, the one that follows the state. Without an outcome when the process is ending."""
+        """Do *step*, the one that follows the state. Without an outcome when the process is ending.
+
+        The server gives a step to any worker; a second one on this thread does not have the workflow's state.
+        """
+        if self._work.state is None or turns(self._work.state) != step:
+            raise Elsewhere(f"step {step} is not the next one of the state that this worker has")
         try:
             return self._foreground.do(self._execute, step)
         except Stopped:
@@ -117,8 +135,9 @@ def drive(agent: Agent) -> None:
         finally:
             ended.set_result(None)
     worked.result()  # raises what went wrong
-    assert work.state is not None
-    replay.finished(work.state)
+    state = work.state if work.state is not None and done(work.state) else stored(agent.durable)  # ended by another
+    assert state is not None
+    replay.finished(state)
 
 
 def _leave(status: int) -> None:
@@ -160,7 +179,7 @@ async def _worked(agent: Agent, work: Work, turns: Turns, ended: Future[None]) -
             if begun is not None:
                 await _take_over(asking, handle, begun)
             # Not before the state is there: the server gives a step to a worker that does not have the workflow, too.
-            async with Worker(client, task_queue=queue, activities=[turns.turn], activity_executor=executor):
+            async with Worker(client, task_queue=queue, activities=[turns.registered()], activity_executor=executor):
                 result = asyncio.create_task(client.get_workflow_handle(handle.id).result())
                 await asyncio.wait({result, asyncio.wrap_future(ended)}, return_when=asyncio.FIRST_COMPLETED)
     if result.done():

@@ -38,7 +38,6 @@ class Cow(InProcess):
     claims: ClassVar[frozenset[str]] = frozenset({"messages", "files", "environment", "processes"})
     store: ClassVar[str] = "jsonl"
     durable: ClassVar[bool] = True
-    outside: ClassVar[bool] = True
 
     snapshots: Kept = "content"
     keep: int = 0
@@ -48,6 +47,11 @@ class Cow(InProcess):
             raise ScenarioError(f"snapshots must be one of {', '.join(get_args(Kept))} (got {self.snapshots!r})")
         if self.keep < 0:
             raise ScenarioError(f"keep must not be negative (got {self.keep}); 0 keeps the snapshots of all steps")
+
+    @property
+    def outside(self) -> bool:  # type: ignore[override]  # a constant for all others
+        """Whether somebody else takes the snapshots than the agent itself."""
+        return self.snapshots != "content"
 
     def missing(self) -> str:
         """Return what the medium lacks here, and the remedy."""
