@@ -20,10 +20,12 @@ from chaos.cell import Cell as Cell
 from chaos.cell import chain_of, store_of, taken
 from chaos.errors import HarnessError
 from chaos.explorers.combine import combine
+from chaos.explorers.syscall import Syscall
 from chaos.journal import HostDid
 from chaos.landing import landings as landings
 from chaos.landing import misses
 from chaos.leftovers import sweep
+from chaos.outfit import together
 from chaos.plan import STEP_PHASES, Case, Plan, Point
 from chaos.pool import Pool
 from chaos.record import Record
@@ -31,6 +33,7 @@ from chaos.reference import Reference, References
 from chaos.results import CellResult, RunResult
 from chaos.run import Setup, execute
 from chaos.sandbox import Able, Backend, backends
+from chaos.sandbox.backends import ProcessBackend
 from chaos.verdict import CellVerdict, Outcome, worst
 
 
@@ -68,11 +71,15 @@ class Runner:
         self._backends, self._toxiproxy, self._no_skip = backends.candidates(backend), toxiproxy, no_skip
         self._pool, self._warm = Pool(addresses), warm
         self._references = References(folder)
+        for each in self._backends:  # before the folders go that their containers have
+            each.sweep()
         sweep()
 
     def close(self) -> None:
-        """Stop the servers that were started. May be called twice."""
+        """Stop the servers that were started, and remove what the back ends still have. May be called twice."""
         self._pool.close()
+        for each in self._backends:
+            each.sweep_own()
 
     def run_cell(self, cell: Cell) -> CellResult:
         """Run *cell*; what it gave has been appended to the results when this returns."""
@@ -89,18 +96,31 @@ class Runner:
         """Return what the machine lacks for *cell*; "" if nothing."""
         strategy = cell.strategy.strategy
         servers = (self._pool.missing(name) for name in strategy.needs)
-        return next(filter(None, chain([strategy.missing()], servers)), "") or self._placed(cell)[1]
+        killed = strategy.needs if together(spec.fault.outfit for spec in chain_of(cell.fault)).own_servers else ()
+        foreign = (self._pool.foreign(name) for name in killed)
+        return next(filter(None, chain([strategy.missing()], servers, foreign)), "") or self._placed(cell)[1]
 
     def unsuited(self, cell: Cell) -> str:
         """Return why *cell* makes no sense on any machine; "" if it does."""
         store, strategy = store_of(cell.strategy), cell.strategy.strategy
+        if strategy.outside and self._held(cell):
+            return "its half outside dumps processes, whose system calls must not be held"
+        wanted = together(spec.fault.outfit for spec in chain_of(cell.fault)).releases
+        if lacking := sorted(wanted - set(cell.scenario.target.releases)):
+            return f"the target has no other release of the kind {lacking[0]!r}"
         return next(filter(None, (spec.fault.unsuited(store, strategy) for spec in chain_of(cell.fault))), "")
+
+    def _held(self, cell: Cell) -> frozenset[str]:
+        """Return the system calls that faults of *cell* are placed at."""
+        placed = frozenset(spec.at.syscall for spec in chain_of(cell.fault) if isinstance(spec.at, Syscall))
+        return placed | (self.case.plan.syscalls if self.case else frozenset())
 
     def _placed(self, cell: Cell) -> tuple[Backend, str]:
         """Return the back end that *cell* is run on, and what the machine lacks for it; "" if nothing."""
 
         def lacks(able: Able) -> str:
-            return next(filter(None, (spec.fault.missing(able) for spec in chain_of(cell.fault))), "")
+            held = able.syscalls if self._held(cell) else ""
+            return held or next(filter(None, (spec.fault.missing(able) for spec in chain_of(cell.fault))), "")
 
         return backends.choose(self._backends, cell.strategy.strategy, lacks)
 
@@ -169,6 +189,7 @@ class Runner:
             warm=self._warm,
             backend=self._placed(cell)[0],
             toxiproxy=self._toxiproxy,
+            syscalls=self._held(cell),
         )
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
@@ -239,6 +260,7 @@ class Runner:
             survival=taken(cell.fault, case.plan),
             run=case.run,
             seed=0,
+            backend=self._placed(cell)[0].name,
             plan=str(case.plan),
             planned=len(case.plan.faults),
             landed=(),
@@ -253,6 +275,10 @@ class Runner:
         """Return the command that runs exactly *case* of *cell* again."""
         words = ["pytest", "--chaos", _shown(cell.scenario.path), "--chaos-seed", str(self._seed(cell))]
         words += ["--chaos-strategy", cell.strategy.label, "--chaos-fault", cell.fault.label]
+        if (backend := self._placed(cell)[0].name) != ProcessBackend.name:
+            words += ["--chaos-backend", backend]
+        if self._toxiproxy:
+            words += ["--chaos-toxiproxy", self._toxiproxy]
         return shlex.join([*words, "--chaos-case", str(case)])
 
     def _cell_result(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from chaos import measure
 from chaos.checks import Terms
+from chaos.checks.state import shows_the_same
 from chaos.journal import Asked
 from chaos.mask import Json
 from chaos.record import Record
@@ -43,11 +44,12 @@ def _messages(run: Record, reference: Record, terms: Terms) -> str:
     firsts = {event.attempt: event for event in reversed(asked) if event.attempt > 1}
     if not firsts:
         return NOT_JUDGED
-    right = {event.turn: event.prompt for event in reference.events if isinstance(event, Asked) and event.status == 200}
     lost = max(measure.lost_by_crash(run), default=0)
     if terms.max_lost_steps is not None and lost > terms.max_lost_steps:
         return REFUTED
-    return KEPT if all(right.get(event.turn) == event.prompt for event in firsts.values()) else REFUTED
+    there = reference.first_by_turn
+    kept = all(shows_the_same(event, there.get(event.turn), run, reference) for event in firsts.values())
+    return KEPT if kept else REFUTED
 
 
 def _conversation(state: Json) -> Json:

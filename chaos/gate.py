@@ -15,6 +15,7 @@ import msgspec
 from chaos.errors import HarnessError
 from chaos.journal import NULL
 from chaos.plan import PHASES
+from chaos.sandbox.syscalls import Call, Calls
 
 MAX_LINE_BYTES = 256 << 20  # a whole state of 400 steps with 500 KB each; more is a flood
 GO = b'{"go":true}\n'
@@ -34,10 +35,11 @@ class Announcement(msgspec.Struct, frozen=True):
 
 
 class Held(NamedTuple):
-    """An announcement whose sender is waiting."""
+    """An announcement whose sender is waiting, or a system call that the kernel holds for us."""
 
     said: Announcement
-    connection: socket.socket
+    connection: socket.socket | None
+    call: Call | None = None
 
 
 @dataclass
@@ -80,8 +82,16 @@ class Gate:
                 break
         return self._ready.pop(0) if self._ready else None
 
+    def attend(self, calls: Calls) -> None:
+        """Take the system calls that are held in the incarnation that has just begun, until it is over."""
+        self._selector.register(calls, selectors.EVENT_READ, calls)
+
     def go(self, held: Held) -> None:
         """Let the agent go on; an agent that has meanwhile died is no error here."""
+        if held.call is not None:
+            held.call.go()
+        if held.connection is None:
+            return
         try:
             held.connection.sendall(GO)
         except OSError:
@@ -91,7 +101,9 @@ class Gate:
         """Forget all connections of an incarnation that is gone."""
         self._ready.clear()
         for key in list(self._selector.get_map().values()):
-            if key.data is not None:
+            if isinstance(key.data, Calls):
+                self._selector.unregister(key.fileobj)
+            elif key.data is not None:
                 self._hang_up(key.data)
         self.hung_up = False
 
@@ -103,7 +115,9 @@ class Gate:
         self._selector.close()
         self._listener.close()
 
-    def _receive(self, peer: _Peer | None) -> None:
+    def _receive(self, peer: _Peer | Calls | None) -> None:
+        if isinstance(peer, Calls):
+            return self._receive_call(peer)
         if peer is None:
             connection, _ = self._listener.accept()
             self._selector.register(connection, selectors.EVENT_READ, _Peer(connection, bytearray()))
@@ -124,6 +138,13 @@ class Gate:
             self._ready.append(Held(_decode(bytes(peer.pending[:end])), peer.connection))
             del peer.pending[: end + 1]
             searched = 0
+
+    def _receive_call(self, calls: Calls) -> None:
+        if call := calls.receive():
+            self._ready.append(Held(Announcement(call.phase, call.number, key=call.path), None, call))
+        elif calls.over:
+            self._selector.unregister(calls)
+            self.hung_up = True
 
     def _hang_up(self, peer: _Peer) -> None:
         self._selector.unregister(peer.connection)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,36 @@ class Signalled(Event, frozen=True, tag="signalled"):
     signal: int
 
 
+class Stopped(Event, frozen=True, tag="stopped"):
+    """Every process of the agent was stopped where it was: host's numbers, and the state that /proc shows of each."""
+
+    pids: tuple[int, ...]
+    states: tuple[str, ...]  # "T" for stopped
+
+
+class HeartbeatMissed(Event, frozen=True, tag="heartbeat_missed"):
+    """The supervisor's watchdog saw no sign of life of the agent *pid* for *seconds*, and ends it."""
+
+    pid: int
+    seconds: float
+
+
+class PresumedDead(Event, frozen=True, tag="presumed_dead"):
+    """The supervisor takes the agent *pid* for dead, which it is not: the next incarnation starts beside it."""
+
+    pid: int
+    disk: str  # "own" | "shared": what the next one works on
+    wakes: str  # "resumed" | "finished": what the next one must have done before this one goes on
+
+
+class Overlapped(Event, frozen=True, tag="overlapped"):
+    """Two workers on one thread: *first* and *second* are in /proc at once, in these *states*."""
+
+    first: int
+    second: int
+    states: tuple[str, str]
+
+
 class MemoryClamped(Event, frozen=True, tag="memory_clamped"):
     """The harness lowered the sandbox's memory limit to *limit_bytes*; the kernel had counted *oom_kill_before*."""
 
@@ -129,6 +160,87 @@ class HostRenamed(Event, frozen=True, tag="host_renamed"):
     new: str
 
 
+class ClockMoved(Event, frozen=True, tag="clock_moved"):
+    """The agent's wall clock was moved by *seconds*; a helper in its environment read it so many seconds off."""
+
+    seconds: int
+    before_seconds: float
+    after_seconds: float
+
+
+class ClockRead(Event, frozen=True, tag="clock_read"):
+    """A process of the sandbox was seen to look at the wall clock since it was moved last."""
+
+    offset_seconds: int
+
+
+class PowerLost(Event, frozen=True, tag="power_lost"):
+    """The disk was stopped with nothing written back, and mounted again: what un-synced writes it lost.
+
+    Paths are of the zones ("durable/history.jsonl"), the first of many; *refused*: the error of a write in between.
+    """
+
+    filesystem: str
+    refused: str
+    files: int  # that were there before
+    lost_files: int
+    changed_files: int
+    reappeared_files: int  # they had been removed, and that was not synced
+    lost_bytes: int
+    paths: tuple[str, ...] = ()
+
+
+class DiskFilled(Event, frozen=True, tag="disk_filled"):
+    """All free space of the sandbox's disk was taken."""
+
+    free_before_bytes: int
+    free_after_bytes: int
+
+
+class DiskFreed(Event, frozen=True, tag="disk_freed"):
+    """The space was given back. *errors*: system calls of the agent that failed for want of it, as strace saw them."""
+
+    free_bytes: int
+    failed: int
+    errors: tuple[str, ...] = ()  # the first lines of strace's log
+
+
+class Called(Event, frozen=True, tag="called"):
+    """The agent's *number*-th *phase* ("write", "fsync", "rename") below the durable zone, from 1 in each incarnation.
+
+    The kernel held the call *name* of the thread *pid* until the harness let it go.
+    """
+
+    phase: str
+    number: int
+    name: str  # "fdatasync"
+    path: str  # "durable/checkpoints.sqlite-wal"
+    pid: int
+
+
+class CallFailed(Event, frozen=True, tag="call_failed"):
+    """A held call was not executed: the kernel took *error* as its result and gave it to the agent."""
+
+    phase: str
+    number: int
+    name: str
+    path: str
+    error: str  # "EIO"
+
+
+class Released(Event, frozen=True, tag="released"):
+    """The next incarnations are another release of the target, *release*.
+
+    *system* and *tools* are what the model endpoint saw last (see `Asked`). *changes*: paths of the state that the
+    release makes different by itself.
+    """
+
+    release: str
+    system: str = ""
+    tools: str = ""
+    changes: tuple[str, ...] = ()
+
+
 class StoreDamaged(Event, frozen=True, tag="store_damaged"):
     """Stored bytes were changed between crash and resume, and read back to prove it."""
 
@@ -139,6 +251,81 @@ class StoreDamaged(Event, frozen=True, tag="store_damaged"):
     bytes_after: int
     digest_before: str
     digest_after: str
+
+
+class Poisoned(Event, frozen=True, tag="poisoned"):
+    """The link to *link* is made bad for the *number*-th time, by a toxic, by "down", or because who is behind is dead.
+
+    *attributes* are in Toxiproxy's units; *server* is what the proxy belongs to: "embedded 2.12.0".
+    """
+
+    link: str
+    number: int
+    toxic: str
+    stream: str = ""
+    attributes: dict[str, int] = {}
+    server: str = ""
+
+
+class LinkHit(Event, frozen=True, tag="link_hit"):
+    """The taps at both ends of the link saw what only that does: *how* one connection was hit, the first time."""
+
+    link: str
+    number: int
+    connection: int
+    how: str  # "held back", "swallowed", "cut", "reset", "refused", "closed late", "reset by the dead"
+    bytes: int = 0
+    seconds: float = 0.0  # that the bytes, or the end, came late
+
+
+class Healed(Event, frozen=True, tag="healed"):
+    """The link is good again, after *seconds* and *hits* hit connections."""
+
+    link: str
+    number: int
+    hits: int
+    seconds: float
+
+
+class ServerKilled(Event, frozen=True, tag="server_killed"):
+    """The server that the agent keeps its state on was killed: its first process *pid* ended with *status*."""
+
+    server: str
+    pid: int
+    status: int
+
+
+class ServerBack(Event, frozen=True, tag="server_back"):
+    """It was started again on the same port and data, and answers as *pid*, its crash recovery done."""
+
+    server: str
+    pid: int
+    recovery_seconds: float
+
+
+class StoreRolledBack(Event, frozen=True, tag="store_rolled_back"):
+    """All that is durable was made what it was *behind* commits before; the records of the *store*, read back."""
+
+    store: str
+    behind: int
+    records_before: int
+    records_after: int
+    digest_before: str
+    digest_after: str
+
+
+class Audited(Event, frozen=True, tag="audited"):
+    """The harness looked for structural damage in what LangGraph has stored (`chaos.audit`).
+
+    *when*: "crashed", the agent being dead and nothing healed yet, or "end". *blind* is what could not be seen.
+    """
+
+    when: str
+    threads: int
+    checkpoints: int
+    writes: int
+    findings: tuple[str, ...] = ()
+    blind: tuple[str, ...] = ()
 
 
 class Exited(Event, frozen=True, tag="exited"):
@@ -174,6 +361,29 @@ class Asked(Event, frozen=True, tag="asked"):
     again: bool = False  # the same prompt was answered before in this run: work paid for twice
     retry: int = 0  # how many times the client says that it retried
     style: str = "openai"
+    tools: str = ""  # digest of the tools that the request offers, "" for none
+    release: str = ""  # the release that the client says it is
+    budget_tokens: int | None = None  # tokens used, by the same account
+    refused: str = ""  # why it was refused: "rate_limit", "overloaded", "quota", "context_length"
+    retry_after: float | None = None  # the least seconds that the refusal asks to wait; None: it names none
+    spoiled: str = ""  # how the reply is to go wrong on its way (see `Spoiled`): billed, and of no use
+
+
+class Spoiled(Event, frozen=True, tag="spoiled"):
+    """A reply went wrong on its way, and its client was there to see it: what was done for it stays done.
+
+    *how*: "held" until the client gave up or its time was over, "lost" in a reset before its first byte, "dropped" in
+    a reset in its middle, "truncated" by an end that looks whole, or one of the ways of being malformed.
+    """
+
+    link: str  # "model" | "services"
+    path: str  # that was asked for
+    how: str
+    status: int  # of the reply, whether or not it was sent
+    sent_bytes: int  # of the body
+    whole_bytes: int
+    prompt: str = ""  # as in the `Asked` that it replies to
+    held_seconds: float = 0.0
 
 
 class Effected(Event, frozen=True, tag="effected"):
@@ -219,8 +429,12 @@ class Ended(Event, frozen=True, tag="ended"):
 
 
 AnyEvent = (
-    Started | Reached | Observed | Injecting | Signalled | MemoryClamped | DiskWiped | HostRenamed
-    | StoreDamaged | Exited | Asked | Effected | Reloaded | Measured | HostDid | Ended
+    Poisoned | LinkHit | Healed | ServerKilled | ServerBack |
+    Started | Reached | Observed | Injecting | Signalled | Stopped | HeartbeatMissed | PresumedDead | Overlapped
+    | MemoryClamped | DiskWiped | HostRenamed
+    | StoreDamaged | StoreRolledBack | Audited | Exited | Asked | Effected | Reloaded | Measured | HostDid | Ended
+    | ClockMoved | ClockRead | Released
+    | PowerLost | DiskFilled | DiskFreed | Called | CallFailed | Spoiled
 )  # fmt: skip
 
 _decoder = msgspec.json.Decoder(AnyEvent)
@@ -239,6 +453,7 @@ class Journal:
         self.path = path
         self.attempt = 0
         self.events: list[AnyEvent] = []
+        self._acting = threading.local()
         self._clock = clock
         self._began = clock()
         self._lock = threading.Lock()
@@ -248,12 +463,27 @@ class Journal:
         """Return the seconds since the run began, to the microsecond."""
         return round(self._clock() - self._began, 6)
 
+    @property
+    def actor(self) -> int:
+        """The attempt that this thread acts for: the current one, unless `acting` says another."""
+        return getattr(self._acting, "attempt", 0) or self.attempt
+
     def add(self, kind: type[AnyEvent], **fields: Any) -> None:
-        """Append an event of *kind* that happens now, in the current attempt."""
+        """Append an event of *kind* that happens now, in the current attempt or the one that this thread acts for."""
         with self._lock:
-            event = kind(at=self.now(), attempt=self.attempt, **fields)
+            event = kind(at=self.now(), attempt=self.actor, **fields)
             self.events.append(event)
             os.write(self._file, _encoder.encode(event) + b"\n")
+
+    @contextmanager
+    def acting(self, attempt: int) -> Iterator[None]:
+        """Have what this thread adds belong to *attempt*, which need not be the current one; 0: the current one."""
+        before = getattr(self._acting, "attempt", 0)
+        self._acting.attempt = attempt
+        try:
+            yield
+        finally:
+            self._acting.attempt = before
 
     def close(self) -> None:
         """Close the file; the events stay readable."""

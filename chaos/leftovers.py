@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PREFIX = f"chaos-{os.stat('/proc/self/ns/pid').st_ino}-"
@@ -23,6 +23,15 @@ ESCAPED = re.compile(r"\\([0-7]{3})")
 def folder(kind: str = "") -> Path:
     """Return a new temporary folder of this process, in the system's folder for them, outside of any repository."""
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-{kind}"))
+
+
+def surely(clean_up: Callable[[], None]) -> None:
+    """Call *clean_up*, and once more if an interrupt came in the middle of it: what it began must not stay behind."""
+    try:
+        clean_up()
+    except KeyboardInterrupt:
+        clean_up()
+        raise
 
 
 def sweep() -> None:

@@ -17,12 +17,20 @@ class Outfit:
         disk_bytes: size of that image; 0 for the default.
         links: connections that go through a proxy: "model", "services", and servers by their names.
         clock: the agent's wall clock can be moved.
+        releases: other releases that the target can be launched as.
+        own_servers: the servers that the strategy uses are ours, so that they can be killed.
+        syscalls: system calls on the durable zone (`plan.SYSCALLS`) that can be made to fail.
+        copies: how many commits back there must be copies of all that is durable.
     """
 
     disk: str = ""
     disk_bytes: int = 0
     links: frozenset[str] = frozenset()
     clock: bool = False
+    releases: frozenset[str] = frozenset()
+    own_servers: bool = False
+    syscalls: frozenset[str] = frozenset()
+    copies: int = 0
 
 
 def together(outfits: Iterable[Outfit]) -> Outfit:
@@ -34,4 +42,8 @@ def together(outfits: Iterable[Outfit]) -> Outfit:
         disk_bytes=min(sizes, default=0),
         links=frozenset(link for one in all_ for link in one.links),
         clock=any(one.clock for one in all_),
+        releases=frozenset(name for one in all_ for name in one.releases),
+        own_servers=any(one.own_servers for one in all_),
+        syscalls=frozenset(call for one in all_ for call in one.syscalls),
+        copies=max((one.copies for one in all_), default=0),
     )

@@ -3,6 +3,7 @@
 kill@17/after_act                             a fault at one point
 kill@17/after_act+kill@recovery/after_load    and another while it recovers
 kill@17/after_act#3                           the same with the random choices of run 3: a case
+kill@7/fsync                                  before the 7th fsync or fdatasync below the durable zone is executed
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ PROCESS_PHASES = ("before_load", "after_load", "finished")
 """The phases of one incarnation: before and after it read its store, and when all its work is done."""
 
 PHASES = (*STEP_PHASES, *PROCESS_PHASES)
+
+SYSCALLS = ("write", "fsync", "rename")
+"""System calls on files of the durable zone: points of agents that announce none.
+
+Their "step" is their number, counted over the whole process tree from 1 in each incarnation. Each stands for all calls
+of its kind (`sandbox/syscalls.py`).
+"""
 
 
 @dataclass(frozen=True, order=True)
@@ -58,6 +66,11 @@ class Plan:
 
     faults: tuple[PlannedFault, ...] = ()
 
+    @property
+    def syscalls(self) -> frozenset[str]:
+        """The system calls that faults are planned for."""
+        return frozenset(planned.point.phase for planned in self.faults) & frozenset(SYSCALLS)
+
     def __str__(self) -> str:
         return "+".join(map(str, self.faults)) or "no fault"
 
@@ -74,8 +87,9 @@ def parse_plan(text: str) -> Plan:
         found = _ONE.fullmatch(part)
         if found is None:
             raise ScenarioError(f"not a planned fault: {part!r}; write FAULT@STEP/PHASE, as in 'kill@17/after_act'")
-        if found["phase"] not in PHASES:
-            raise ScenarioError(f"no phase {found['phase']!r} in {part!r}; {did_you_mean(found['phase'], PHASES)}")
+        known = (*PHASES, *SYSCALLS)
+        if found["phase"] not in known:
+            raise ScenarioError(f"no phase {found['phase']!r} in {part!r}; {did_you_mean(found['phase'], known)}")
         step = int(found["step"]) if found["step"] else None
         faults.append(PlannedFault(found["fault"], Point(step, found["phase"], bool(found["recovery"]))))
     return Plan(tuple(faults))

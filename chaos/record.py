@@ -1,7 +1,9 @@
 """One run as checks see it: its events, indexed once and never changed.
 
 A step is what the agent does between two commits; a turn is one answer of the model, counted from outside in the
-conversation of a request. An incarnation (attempt) lives from its `Started` to its `Exited`.
+conversation of a request. An incarnation (attempt) lives from its `Started` to its `Exited`. One that was taken for
+dead may outlive the beginning of the next: the run is that of the last one, which the supervisor believes in, and what
+the others did shows in the world, in the store and on a shared disk.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import msgspec
 from chaos.journal import (
     AnyEvent,
     Asked,
+    Audited,
     Effected,
     Ended,
     Event,
@@ -23,7 +26,9 @@ from chaos.journal import (
     Measured,
     Observation,
     Observed,
+    PresumedDead,
     Reached,
+    Released,
     Reloaded,
     StoreDamaged,
 )
@@ -76,13 +81,21 @@ class Record:
 
     @cached_property
     def exits(self) -> tuple[Exited, ...]:
-        """The ends of all incarnations."""
-        return self._all(Exited)
+        """The ends of all incarnations, in the order of their beginnings."""
+        return tuple(sorted(self._all(Exited), key=lambda event: event.attempt))
+
+    @cached_property
+    def presumed_dead(self) -> frozenset[int]:
+        """The attempts that were taken for dead and lived on beside the next."""
+        return frozenset(event.attempt for event in self._all(PresumedDead))
 
     @cached_property
     def crashes(self) -> tuple[Exited, ...]:
-        """The ends that were none of the agent's will: a status other than 0, and not the harness stopping the run."""
-        bad = tuple(event for event in self.exits if event.status != 0)
+        """The ends that were none of the agent's will: a status other than 0, and not the harness stopping the run.
+
+        How one ends that was taken for dead is no matter: the next one had taken over long before.
+        """
+        bad = tuple(event for event in self.exits if event.status != 0 and event.attempt not in self.presumed_dead)
         stopped = self.ended == "deadline" and bad and bad[-1].attempt == self.attempts
         return bad[:-1] if stopped else bad
 
@@ -95,6 +108,25 @@ class Record:
     def damages(self) -> tuple[StoreDamaged, ...]:
         """What was done to stored bytes."""
         return self._all(StoreDamaged)
+
+    @cached_property
+    def releases(self) -> tuple[Released, ...]:
+        """The other releases of the target that the run went on with."""
+        return self._all(Released)
+
+    @cached_property
+    def changes(self) -> tuple[str, ...]:
+        """Paths of the state that those releases made different by themselves."""
+        return tuple(dict.fromkeys(path for release in self.releases for path in release.changes))
+
+    def is_released(self, event: Event) -> bool:
+        """Tell whether *event* comes from another release than the run began with."""
+        return any(event.attempt > release.attempt for release in self.releases)
+
+    @cached_property
+    def audits(self) -> tuple[Audited, ...]:
+        """What the harness found in the stored threads of LangGraph: when they were damaged, and at the end."""
+        return self._all(Audited)
 
     @property
     def came_to_end(self) -> bool:
@@ -183,6 +215,11 @@ class Record:
             if isinstance(new, list) and 0 < len(new) <= len(request.prefixes):
                 table.update(zip(request.prefixes[-len(new) :], new, strict=True))
         return table
+
+    def conversation(self, request: Asked) -> list[Json]:
+        """Return the messages of *request*, without the system's."""
+        messages = (self.messages.get(prefix) for prefix in request.prefixes)
+        return [one for one in messages if not (isinstance(one, dict) and one.get("role") == "system")]
 
     def asked_after(self, event: AnyEvent) -> tuple[Asked, ...]:
         """Return the answered requests that came after *event*."""

@@ -77,6 +77,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     survival: str = ""  # the most that its faults take away: "process", "container", "node", "store" or "none"
     run: int
     seed: int
+    backend: str = ""  # the kind of sandbox that it ran in
     plan: str
     planned: int
     landed: tuple[Landed, ...]

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from chaos import leftovers, ports
+from chaos.clock import Clock
+from chaos.copies import Copies
+from chaos.durable import Durable
+from chaos.errors import HarnessError
 from chaos.faults import FIRST_HOST, KILL_SECONDS
 from chaos.gate import Gate
 from chaos.host import Host
 from chaos.journal import HostDid, Journal
+from chaos.leftovers import surely as _surely
+from chaos.outfit import together
 from chaos.plan import Plan
 from chaos.record import Record
 from chaos.sandbox import Sandbox
+from chaos.sandbox.disk import Disk
+from chaos.sandbox.syscalls import Calls, Holder
 from chaos.supervisor import Rig, Supervisor
 from chaos.supervisor import Setup as Setup
+from chaos.toxiproxy.links import linked
 from chaos.world.server import World
 
 
@@ -34,6 +43,7 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         HarnessError: the harness could not do its part; nothing is left behind.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    outfit = together(setup.faults[planned.fault].outfit for planned in plan.faults)
     with ExitStack() as stack:
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
@@ -45,34 +55,59 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         stack.callback(gate.close)
         sandbox = setup.backend.sandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
         stack.callback(_surely, sandbox.close)
+        disk = None
+        if outfit.disk:
+            disk = Disk(root, sandbox.zones, outfit.disk, outfit.disk_bytes)
+            stack.callback(_surely, partial(_close_host, disk, sandbox))
+            sandbox.make_zones()
         host = setup.strategy.host(sandbox, partial(_report, journal))
         if host is not None:
             stack.callback(_surely, partial(_close_host, host, sandbox))
             world.thinking = host.asked
             sandbox.make_zones()  # it may have put another file system under them
         setup.target.prepare(sandbox.zones.assets, setup.seed)
+        if disk is not None:
+            disk.sync()
+        calls = _calls(sandbox, outfit.syscalls | plan.syscalls | setup.syscalls, journal)
+        if calls is not None:
+            stack.callback(calls.close)
         taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
         watch = replace(setup.watch, ports=taken)
-        rig = Rig(journal, world, gate, sandbox, watch, rng, leases, host)
-        Supervisor(setup, plan, rig).supervise()
+        clock = Clock(root / "clock") if outfit.clock else None
+        if clock is not None:
+            stack.callback(_surely, clock.close)
+        rig = Rig(journal, world, gate, sandbox, watch, rng, leases, host, stack=stack, root=root, clock=clock)
+        rig = replace(rig, disk=disk, calls=calls)
+        if outfit.copies:
+            kept = Durable(sandbox.zones.durable, leases.parts)
+            rig = replace(rig, copies=Copies(kept, root / "copies", outfit.copies))
+        if outfit.links:
+            by, seed = setup.toxiproxy, rng.getrandbits(63)
+            lead = linked(outfit.links, by, world.door.port, leases.parts, journal, root, seed)
+            rig = replace(rig, links=stack.enter_context(lead))
+        supervisor = Supervisor(setup, plan, rig)
+        stack.callback(_surely, supervisor.undo)
+        supervisor.supervise()
         return Record(journal.events, setup.volatile)
-
-
-def _surely(clean_up: Callable[[], None]) -> None:
-    """Call *clean_up*, and once more if an interrupt came in the middle of it: what it began must not stay behind."""
-    try:
-        clean_up()
-    except KeyboardInterrupt:
-        clean_up()
-        raise
 
 
 def _report(journal: Journal, what: str, figures: Mapping[str, object]) -> None:
     journal.add(HostDid, what=what, figures=dict(figures))
 
 
-def _close_host(host: Host, sandbox: Sandbox) -> None:
-    """Close the half of the strategy that is outside: nothing of the agent may hold what it has to undo."""
+def _calls(sandbox: Sandbox, held: frozenset[str], journal: Journal) -> Calls | None:
+    """Have the system calls *held* of the sandbox's agents held; None if there are none to hold."""
+    if not held:
+        return None
+    if not isinstance(sandbox, Holder):
+        raise HarnessError(f"a {type(sandbox).__name__} does not hold system calls; use --chaos-backend process")
+    calls = Calls(sandbox.zones.durable, held, journal)
+    sandbox.hold(calls)
+    return calls
+
+
+def _close_host(host: Host | Disk, sandbox: Sandbox) -> None:
+    """Close what is under the zones, or works on them: nothing of the agent may hold what it has to undo."""
     sandbox.kill()
     if sandbox.pid:
         sandbox.wait(KILL_SECONDS)

@@ -7,6 +7,7 @@ last commit states it (https://www.sqlite.org/fileformat2.html#walformat); the r
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 _HEADER = struct.Struct(">8xI4x8s8x")  # of the log: size of a page, salts
@@ -27,21 +28,37 @@ def _surplus(log: Path) -> int:
     return max(0, present - (_committed(log) or _size(Path(base))))
 
 
+def last_commit(log: Path) -> tuple[int, int]:
+    """Return where in *log* its last commit begins and ends; (0, 0) if it has none."""
+    found = [(0, 0), *((begin, end) for begin, end, _ in _commits(log))]
+    return found[-1]
+
+
 def _committed(log: Path) -> int:
     """Return the bytes of the database as the last commit in *log* leaves it; 0 if there is none."""
-    committed = 0
+    return next(reversed([size for _, _, size in _commits(log)]), 0)
+
+
+def _commits(log: Path) -> Iterator[tuple[int, int, int]]:
+    """Yield where each commit in *log* begins and ends, and the size of the database after it."""
+    if not log.is_file():
+        return
     with log.open("rb") as file:
         head = file.read(_HEADER.size)
         if len(head) < _HEADER.size:
-            return 0
+            return
         page_bytes, salts = _HEADER.unpack(head)
+        begin, size = _HEADER.size, log.stat().st_size
         while len(frame := file.read(_FRAME.size)) == _FRAME.size:
             pages, own = _FRAME.unpack(frame)
             if own != salts:  # left over from before the log was begun anew
                 break
-            committed = pages * page_bytes or committed
-            file.seek(page_bytes, 1)
-    return committed
+            end = file.seek(page_bytes, 1)
+            if end > size:
+                break
+            if pages:
+                yield begin, end, pages * page_bytes
+                begin = end
 
 
 def _size(path: Path) -> int:

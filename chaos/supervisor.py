@@ -6,70 +6,41 @@ It keeps Kubernetes' rules for a Job with `restartPolicy: OnFailure`: any exit b
 
 from __future__ import annotations
 
-import os
-import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 
-from chaos import durable, sqlite_log
+from chaos import durable, second, sqlite_log
+from chaos.audit import noting
 from chaos.durable import Durable
 from chaos.errors import HarnessError
-from chaos.faults import Fault, Scene
+from chaos.faults import Disk, Loading, Scene, Wakes
 from chaos.gate import Gate, Held
-from chaos.host import Host
-from chaos.journal import Ended, Exited, Injecting, Journal, Measured, Observed, Reached, Reloaded, Started
+from chaos.journal import (
+    Asked,
+    Ended,
+    Exited,
+    HeartbeatMissed,
+    Injecting,
+    Measured,
+    Observed,
+    PresumedDead,
+    Released,
+    Reloaded,
+    Started,
+)
 from chaos.plan import Plan
-from chaos.pool import Leases, Pool
 from chaos.probe import GATE
 from chaos.reading import read_back
-from chaos.sandbox import Backend, Sandbox, Watch
-from chaos.sandbox.backends import ProcessBackend
-from chaos.scenario import Limits
-from chaos.stores import Store
-from chaos.targets import Launch, Strategy, Target, zone_env
-from chaos.world import Brain
-from chaos.world.server import World
+from chaos.rig import THREAD_ID, Rig, Setup, agent_environment, size_of
+from chaos.sandbox import Sandbox, Survival
+from chaos.targets import RELEASE, Launch
+from chaos.worker import Worker
 
-THREAD_ID = "chaos-thread"
-"""The same in every run: idempotency keys are derived from it, and the run must equal its reference."""
+__all__ = ["THREAD_ID", "Rig", "Setup", "Supervisor", "agent_environment"]
 
 POLL_SECONDS = 0.02  # an agent without a gate ends unnoticed for at most this long
 EXIT_SECONDS = 0.05  # one of its processes closed its connection: most likely the agent ends, else it goes on
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What the runs of one cell have in common. *faults* maps labels to faults."""
-
-    target: Target
-    strategy: Strategy
-    seed: int
-    brain: Brain
-    watch: Watch
-    limits: Limits
-    faults: Mapping[str, Fault]
-    store: Store | None
-    volatile: tuple[str, ...] = ()  # paths of the state that may differ between equal runs
-    pool: Pool = field(default_factory=Pool)
-    warm: bool = True  # agents are forked from a process that has their imports done
-    backend: Backend = field(default_factory=ProcessBackend)
-    toxiproxy: str = ""  # address of a Toxiproxy server's API; "" for one of our own
-
-
-@dataclass(frozen=True)
-class Rig:
-    """What was made for one run, and is undone after it."""
-
-    journal: Journal
-    world: World
-    gate: Gate
-    sandbox: Sandbox
-    watch: Watch
-    rng: random.Random
-    leases: Leases
-    host: Host | None = None
 
 
 class Supervisor:
@@ -77,13 +48,33 @@ class Supervisor:
 
     def __init__(self, setup: Setup, plan: Plan, rig: Rig) -> None:
         self.setup, self.plan, self.rig = setup, plan, rig
-        self.journal, self.world, self.gate, self.sandbox = rig.journal, rig.world, rig.gate, rig.sandbox
-        self.leases, self.host, self.watch = rig.leases, rig.host, rig.watch
+        self.journal, self.world = rig.journal, rig.world
+        self.leases, self.host = rig.leases, rig.host
+        self.worker = Worker(rig.sandbox, rig.gate, rig.world.door, rig.watch)
         self.durable = Durable(rig.sandbox.zones.durable, rig.leases.parts)
-        self.scene = Scene(rig.sandbox, rig.world, rig.journal, self, rig.rng, setup.store, self.durable)
+        self.scene = Scene(
+            rig.sandbox, rig.world, rig.journal, self, rig.rng, setup.store, self.durable, rig.clock, self._deploy,
+            disk=rig.disk, calls=rig.calls, links=rig.links, servers=rig.leases.running, copies=rig.copies,
+        )  # fmt: skip
+        self.endings: list[Callable[[], None]] = []  # called when the incarnation has ended
+        self.finals: list[Callable[[], None]] = []  # called when the run has
+        self.release = ""
         self.injected = 0
         self.written = 0
         self.deadline = time.monotonic() + setup.limits.deadline_seconds
+        self.doomed: tuple[Loading, int] = ("before_load", 0)
+        self.successor: tuple[Worker, Wakes] | None = None
+        self.presumed = second.Presumed(self.journal, setup.limits.heartbeat_seconds, self.deadline, self._exited)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox of the worker that the supervisor believes in."""
+        return self.worker.sandbox
+
+    @property
+    def gate(self) -> Gate:
+        """Its gate."""
+        return self.worker.gate
 
     def supervise(self) -> None:
         """Start, watch, restart; then measure what is left."""
@@ -101,44 +92,74 @@ class Supervisor:
             if time.monotonic() >= self.deadline:
                 how = "deadline"
                 break
+        self.presumed.see_out()
+        self.undo()
         self.journal.add(Ended, how=how)
         if self.world.failure is not None:
             raise HarnessError(f"the world failed: {self.world.failure!r}; its brain must answer or raise ValueError")
         self._measure()
 
-    def _incarnation(self) -> int:
-        """Start the agent once and return its exit status; all that it announced has been answered or cut off."""
+    def _incarnation(self) -> int | None:
+        """Start the agent once and return its exit status; all that it announced has been answered or cut off.
+
+        None: it was taken for dead and lives on.
+        """
+        if self.successor is not None:
+            (self.worker, _), self.successor = self.successor, None
+            self.scene = replace(self.scene, sandbox=self.worker.sandbox)
         if self.host is not None:
             self.sandbox.make_zones()
             self.host.starting(self.journal.attempt)
         launch = self.setup.target.launch(self.setup.strategy, self.setup.seed, self.sandbox.zones.root)
         self.written = 0
         env = {**self._environment(launch), GATE: self.gate.address}
+        if self.rig.clock is not None:
+            env = self.rig.clock.environment(env)
+        if self.rig.links is not None:
+            env = self.rig.links.lead(env)
         pid = self.sandbox.start(launch.command, env, launch.warm if self.setup.warm else ())
+        self.worker.begin(self.journal.attempt)
         self.journal.add(Started, pid=pid, hostname=self.sandbox.hostname, thread_id=THREAD_ID)
+        if self.rig.calls is not None and self.sandbox is self.rig.sandbox:  # a second worker's are not held
+            self.gate.attend(self.rig.calls)
         status = self._watch()
-        self.gate.drop()
-        log = self.sandbox.log() if status else ""
-        self.journal.add(
-            Exited,
-            status=status,
-            oom_kill=self.sandbox.oom_kills(),
-            written_bytes=self.written,
-            stored_bytes=self._stored(),
-            log_bytes=sqlite_log.surplus(self.durable.folder),
-            elsewhere_bytes=self.leases.written_bytes() + (self.host.written_bytes() if self.host else 0),
-            log=log,
-        )
+        if status is not None:
+            self.gate.drop()
+            self._exited(self.worker, status)
+            _call(self.endings)
         return status
 
-    def _watch(self) -> int:
+    def _exited(self, worker: Worker, status: int) -> None:
+        if self.rig.clock is not None:
+            self.rig.clock.tell(self.journal)
+        with self.journal.acting(worker.attempt):
+            self.journal.add(
+                Exited,
+                status=status,
+                oom_kill=worker.sandbox.oom_kills(),
+                written_bytes=self.written if worker is self.worker else 0,
+                stored_bytes=self._stored(),
+                log_bytes=sqlite_log.surplus(self.durable.folder),
+                elsewhere_bytes=self.leases.written_bytes() + (self.host.written_bytes() if self.host else 0),
+                log=worker.sandbox.log() if status else "",
+            )
+
+    def _watch(self) -> int | None:
+        """Serve the agent until it ends, and return its status; None if it was taken for dead and lives on."""
         while True:
             left = self.deadline - time.monotonic()
             if left <= 0:
                 self.scene.end_by_kill()
             elif held := self.gate.next(min(left, POLL_SECONDS)):
                 self._pass(held)
+                if self.successor is not None:
+                    return None
                 continue
+            elif (silent := self.worker.silent()) > self.setup.limits.heartbeat_seconds:
+                self.journal.add(HeartbeatMissed, pid=self.sandbox.pid, seconds=round(silent, 3))
+                self.scene.end_by_kill()
+            elif self.presumed and silent > second.TURN_SECONDS:
+                self.presumed.stir()
             status = self.sandbox.wait(min(left, EXIT_SECONDS) if self.gate.hung_up else 0.0)
             if status is not None:
                 return status
@@ -147,26 +168,43 @@ class Supervisor:
         """Note the point, break what is planned there, and let the agent go if it still can."""
         said = held.said
         self._note(held)
-        if self.host is not None:
+        if self.host is not None and held.call is None:
             self.host.standing(said.point, said.step)
+        if said.point == "finished":
+            self.presumed.see_out()  # what those taken for dead still do belongs to what is there in the end
         if said.point == "finished" or (said.point == "after_load" and self.journal.attempt > 1):
             self._observe(said.step, said.point)
-        # What a dead process had announced may still come in: it cannot be broken a second time.
-        if self._due(said.step, said.point) and self.sandbox.wait(0.0) is None:
-            self._inject()
-            if self.sandbox.wait(0.0) is not None:
-                return
-        self.gate.go(held)
+        if said.point == "after_commit" and self.rig.copies is not None:
+            self.rig.copies.take()
+        self._break(said.step, said.point)
+        if self.successor is not None:
+            self.presumed.add(self.worker, held, self.successor[1])
+        elif self.sandbox.wait(0.0) is None:
+            self.presumed.beside(self.worker, said.point)
+            self.worker.go(held)
 
     def _note(self, held: Held) -> None:
-        said = held.said
-        self.journal.add(
-            Reached, step=said.step, phase=said.point, key=said.key, state=said.state, snapshot=said.snapshot
-        )
+        if self.rig.clock is not None:
+            self.rig.clock.tell(self.journal)
+        self.worker.note(held, self.journal)
 
     def _observe(self, step: int, phase: str) -> None:
         self.written = self.sandbox.written_bytes()
-        self.journal.add(Observed, step=step, phase=phase, seen=self.sandbox.observe(self.watch))
+        self.journal.add(Observed, step=step, phase=phase, seen=self.sandbox.observe(self.worker.watch))
+
+    def _break(self, step: int, phase: str) -> None:
+        """Break the agent, if that is due at this point.
+
+        What a dead process had announced may still come in: it cannot be broken a second time.
+        """
+        doom, times = self.doomed
+        if self.sandbox.wait(0.0) is not None:
+            return
+        if times and phase == doom:
+            self.doomed = doom, times - 1
+            self.scene.end_by_kill()
+        elif not times and self._due(step, phase):
+            self._inject()
 
     def _due(self, step: int, phase: str) -> bool:
         if self.injected >= len(self.plan.faults):
@@ -178,7 +216,14 @@ class Supervisor:
         self.written = self.sandbox.written_bytes()
         self.journal.add(Injecting, index=self.injected, fault=planned.fault, point=str(planned.point))
         self.injected += 1
-        self.setup.faults[planned.fault].inject(self.scene)
+        fault = self.setup.faults[planned.fault]
+        if fault.survival in (Survival.STORE, Survival.POWER):
+            self.presumed.end()  # what is stored, or what it is stored on, is worked on by us alone
+        if fault.survival is Survival.STORE:
+            self.leases.await_back()  # it works on what is stored, itself
+        fault.inject(self.scene)
+        if fault.survival is Survival.STORE and self.sandbox.wait(0.0) is not None:
+            self._audit("crashed")
 
     def serve_until_exit(self, timeout: float) -> bool:
         """Leave the held point unanswered and let what is announced from now on pass (see `Hold`)."""
@@ -187,10 +232,31 @@ class Supervisor:
             left = max(0.0, end - time.monotonic())
             if held := self.gate.next(min(POLL_SECONDS, left)):
                 self._note(held)
-                self.gate.go(held)
+                self.worker.go(held)
             elif self.sandbox.wait(min(EXIT_SECONDS, left) if self.gate.hung_up else 0.0) is not None:
                 return True
         return self.sandbox.wait(0.0) is not None
+
+    def once_ended(self, undo: Callable[[], None], *, run: bool = False) -> None:
+        """Call *undo* once, when the present incarnation (or the whole run) has ended (see `Hold`)."""
+        (self.finals if run else self.endings).append(undo)
+
+    def undo(self) -> None:
+        """Call what is to be called at the end of the run. May be called twice."""
+        _call(self.endings)
+        _call(self.finals)
+
+    def kill_again(self, phase: Loading, times: int) -> None:
+        """SIGKILL the next *times* incarnations too, each when it announces *phase* (see `Hold`)."""
+        self.doomed = phase, times
+
+    def presume_dead(self, disk: Disk, wakes: Wakes) -> None:
+        """Take the agent for dead: it stays held, and the next incarnation starts beside it (see `Hold`)."""
+        self.journal.add(PresumedDead, pid=self.sandbox.pid, disk=disk, wakes=wakes)
+        rig, limits, root = self.rig, self.setup.limits, self.rig.root / f"beside-{self.journal.attempt}"
+        backend = self.setup.backend
+        made = second.beside(self.worker, disk, backend, limits.memory_bytes, root, rig.world, rig.stack)
+        self.successor = made, wakes
 
     def _measure(self) -> None:
         zones = self.sandbox.zones
@@ -199,31 +265,37 @@ class Supervisor:
             state, error = read_back(self.sandbox, launch, self._environment(launch), warm=self.setup.warm)
             self.journal.add(Reloaded, state=state, error=error)
         self.journal.add(Measured, stored_bytes=self._stored())
+        self._audit("end")
+
+    def _audit(self, when: str) -> None:
+        """Look for structural damage in what is stored, unless that is too much to look at."""
+        if self.setup.store is not None and self._stored() <= noting.AUDIT_BYTES:
+            noting.note(self.journal, self.setup.store.thread(self.durable), when)
 
     def _stored(self) -> int:
         """Return what stays in the durable zone: files, and what the run has on servers."""
         told = self.host.stored_bytes() if self.host else None
-        return self.leases.stored_bytes() + (_size(self.durable.folder) if told is None else told)
+        return self.leases.stored_bytes() + (size_of(self.durable.folder) if told is None else told)
+
+    def _deploy(self, release: str) -> None:
+        """Have every process that is started from now on be *release* of the target."""
+        self.release = release
+        last = next((event for event in reversed(self.journal.events) if isinstance(event, Asked)), None)
+        self.journal.add(
+            Released,
+            release=release,
+            system=last.prefixes[0] if last and last.prefixes else "",
+            tools=last.tools if last else "",
+            changes=self.setup.target.releases.get(release, ()),
+        )
 
     def _environment(self, launch: Launch) -> dict[str, str]:
         leases = durable.environment(self.leases.parts)
-        return {**agent_environment(self.sandbox.zones.root, launch, self.world, self.watch), **leases}
+        zones, watch, door = self.sandbox.zones, self.worker.watch, self.worker.door
+        release = {RELEASE: self.release} if self.release else {}
+        return {**agent_environment(zones.root, launch, self.world, watch, door), **leases, **release}
 
 
-def agent_environment(root: Path, launch: Launch, world: World, watch: Watch) -> dict[str, str]:
-    """Return the whole environment of an agent: nothing of ours leaks in but the search path and the language."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
-    return {
-        **kept,
-        "HOME": str(root / "tmp"),
-        "THREAD_ID": THREAD_ID,
-        # An agent that lost its repository must not find the one that the campaign runs in.
-        "GIT_CEILING_DIRECTORIES": str(root),
-        **zone_env(root, watch.ports),
-        **world.env(),
-        **launch.env,
-    }
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+def _call(undone: list[Callable[[], None]]) -> None:
+    while undone:
+        undone.pop()()

@@ -100,8 +100,8 @@ class Story:
         return self.reach(step, "before_load").reach(step, "after_load", of=of or state(step))
 
     def ask(self, turn: int, *, twist: dict[int, str] | None = None, status: int = 200, goal: str = GOAL,
-            budget: int | None = -1) -> Story:  # fmt: skip
-        """Ask the model for *turn*; *twist* replaces messages of the conversation, by index."""
+            budget: int | None = -1, **more: object) -> Story:  # fmt: skip
+        """Ask the model for *turn*; *twist* replaces messages of the conversation, by index; *more* are its fields."""
         messages: list[Json] = [GOAL, *(f"answer {number}" for number in range(turn))]
         for index, text in (twist or {}).items():
             messages[index] = text
@@ -112,7 +112,7 @@ class Story:
         return self.add(
             Asked, turn=turn, status=status, prompt=prefixes[-1], prefixes=prefixes, goal=goal,
             messages=msgspec.Raw(json.dumps(messages).encode()), budget=turn if budget == -1 else budget,
-            tokens_in=10 * (turn + 1), tokens_out=5 if ok else 0, again=again,
+            tokens_in=10 * (turn + 1), tokens_out=5 if ok else 0, again=again, **more,
         )  # fmt: skip
 
     def effect(self, identity: str, *, deduplicated: bool = False, off_goal: bool = False) -> Story:

@@ -32,9 +32,16 @@ PROTOCOLS: dict[str, type] = {
     "strategies": Strategy, "servers": Server,
 }  # fmt: skip
 OURS = {
-    "faults": {"kill", "oom_kill", "evict", "rate_limit", "corrupt_delta"},
-    "checks": {"state", "files", "processes", "environment", "effects", "goal", "budget", "finishes", "corruption"},
-    "explorers": {"every", "sampled", "fixed", "recovery", "replay", "combine"},
+    "faults": {"changed_code", "clock_jump", "kill", "oom_kill", "evict", "rate_limit", "corrupt_delta"} | {
+        "torn_write", "stale_store",
+        "power_loss", "disk_full", "io_error", "hang", "crash_loop", "false_dead",
+        "overloaded", "timeout", "lost_reply", "stream_cut", "malformed_reply", "context_overflow", "network",
+        "store_down",
+    },
+    "checks": {"state", "files", "processes", "environment", "effects", "goal", "budget", "finishes", "corruption"} | {
+        "retries", "streams", "fencing",
+    },
+    "explorers": {"every", "sampled", "fixed", "recovery", "replay", "combine", "syscall"},
     "stores": {
         "jsonl", "langgraph_sqlite", "langgraph_postgres", "redis_history", "dbos_sqlite", "dbos_postgres",
         "aws_sqlite", "temporal_sqlite",

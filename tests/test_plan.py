@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.errors import ScenarioError
-from chaos.plan import PHASES, Plan, PlannedFault, Point, parse_plan
+from chaos.plan import PHASES, SYSCALLS, Plan, PlannedFault, Point, parse_plan
 
 labels = st.from_regex(r"[A-Za-z0-9_.:=,-]+", fullmatch=True)
-points = st.builds(Point, st.none() | st.integers(0, 10**9), st.sampled_from(PHASES), st.booleans())
+points = st.builds(Point, st.none() | st.integers(0, 10**9), st.sampled_from((*PHASES, *SYSCALLS)), st.booleans())
 plans = st.builds(Plan, st.lists(st.builds(PlannedFault, labels, points), max_size=4).map(tuple))
 
 
@@ -32,6 +32,12 @@ def test_the_form_is_short() -> None:
     again = PlannedFault("kill", Point(None, "after_load", recovery=True))
     assert str(Plan((first, again))) == "kill@17/after_act+kill@recovery/after_load"
     assert str(Plan()) == "no fault"
+    assert str(Plan((PlannedFault("kill", Point(7, "fsync")),))) == "kill@7/fsync"
+
+
+@given(plans)
+def test_a_plan_knows_its_system_calls(plan: Plan) -> None:
+    assert plan.syscalls == {planned.point.phase for planned in plan.faults} - set(PHASES)
 
 
 @pytest.mark.parametrize(

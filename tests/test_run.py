@@ -472,7 +472,7 @@ DAEMON = "if os.fork() == 0: time.sleep(1000)\n"
         ({"target": Nowhere()}, HarnessError, "cannot start 'no-such-program'"),
         ({"brain": Speechless()}, HarnessError, "the world failed: RuntimeError"),
         ({"faults": {"kill": Broken()}}, ZeroDivisionError, None),
-        ({"faults": {"kill": Broken(KeyboardInterrupt)}}, KeyboardInterrupt, None),
+        ({"faults": {"kill": Broken(error=KeyboardInterrupt)}}, KeyboardInterrupt, None),
     ],
     ids=["prepare", "launch", "brain", "fault", "ctrl-c"],
 )

@@ -96,6 +96,10 @@ class Toy:
     def facts(self, seed: int) -> Facts:
         return Facts(goal=GOAL, deliverable=f"workspace/{self.steps - 1}.txt")
 
+    @property
+    def releases(self) -> Mapping[str, tuple[str, ...]]:
+        return {"code": ()}
+
     def watch(self) -> Watch:
         return Watch(ports=(("TOY_PORT", 0),))
 

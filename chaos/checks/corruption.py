@@ -1,4 +1,4 @@
-"""Is damage to the store noticed?"""
+"""Is damage to the store noticed, and does nobody but a fault do any?"""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Corruption:
-    """Damaged stored bytes are detected loudly before they are used, or healed: never believed in silence."""
+    """Damaged stored bytes are detected loudly before they are used, or healed: never believed in silence.
+
+    Where LangGraph stored them, an audit of what is stored tells whether the damage could have been seen; and where no
+    fault did any, no strategy may leave a thread behind that the audit finds damaged (but the crash-free run, which has
+    nothing to be compared with: its state says whether it is right).
+    """
 
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
         if not run.damages:
-            return PASS
+            return _left_behind(run)
         believed = state.prompt_differences(run.asked_after(run.damages[0]), run, reference)
         if believed:
             return _silent(run, believed)
@@ -39,7 +44,26 @@ class Corruption:
 def _silent(run: Record, wrong: list[Difference]) -> Verdict:
     details = (line for one in wrong for line in (one.finding, *(f"  {detail}" for detail in one.details)))
     damages = [f"{_damage(one)}: {one.bytes_before} bytes became {one.bytes_after}" for one in run.damages]
-    return fail(f"silent damage: {_damage(run.damages[0])}; {wrong[0].finding}", (*damages, *limited(details)))
+    visible, *more = _visibility(run)
+    finding = f"silent damage: {_damage(run.damages[0])}; {wrong[0].finding}{visible}"
+    return fail(finding, (*damages, *more, *limited(details)))
+
+
+def _visibility(run: Record) -> list[str]:
+    """Return whether what was stored showed the damage, for the end of a finding, and all that it showed."""
+    audit = next((one for one in run.audits if one.when == "crashed"), None)
+    if audit is None:
+        return [""]
+    if not audit.findings:
+        return ["; nothing in what is stored shows it"]
+    return [f"; the stored thread shows it ({audit.findings[0]}), and the agent went on", *audit.findings]
+
+
+def _left_behind(run: Record) -> Verdict:
+    audit = next((one for one in reversed(run.audits) if one.when == "end"), None)
+    if not run.injections or audit is None or not audit.findings:
+        return PASS
+    return fail(f"the agent left a damaged thread by itself: {audit.findings[0]}", limited(iter(audit.findings)))
 
 
 def _damage(event: StoreDamaged) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, canonical, first_difference, json_diff, short, unfinished, verdict
+from chaos.mask import masked
 from chaos.verdict import Verdict, unknown
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _BEFORE_COMMIT = ("after_load", "before_think", "before_act", "after_act")
 class State:
     """After recovery the agent's state equals the crash-free one: when it resumes, in every prompt, at the end.
 
-    At the end twice: as the living agent announces it, and as another process reads it from the store.
+    At the end twice: as the living agent announces it, and as another process reads it from the store. What another
+    release of the agent changes by itself is left out: its system message, and what the target names of the state.
     """
 
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
@@ -53,6 +55,8 @@ def resume_differences(run: Record, reference: Record) -> Iterator[Difference]:
     for point in run.points:
         if point.phase != "after_load" or point.attempt == 1 or point.state is None:
             continue
+        if run.changes and run.is_released(point):
+            continue
         right = {
             other.state
             for other in reference.points
@@ -74,7 +78,7 @@ def prompt_differences(asked: Iterable[Asked], run: Record, reference: Record) -
 
     Every request counts, those of a turn asked again too: each shows what the agent believed at that time.
     """
-    wrong = [r for r in asked if (other := reference.first_by_turn.get(r.turn)) is None or other.prompt != r.prompt]
+    wrong = [r for r in asked if not shows_the_same(r, reference.first_by_turn.get(r.turn), run, reference)]
     if not wrong:
         return []
     first, turns = wrong[0], sorted({request.turn for request in wrong})
@@ -94,6 +98,22 @@ def prompt_differences(asked: Iterable[Asked], run: Record, reference: Record) -
     return [Difference(f"{where} has {count} messages instead of {wanted}", others)]
 
 
+def shows_the_same(request: Asked, other: Asked | None, run: Record, reference: Record) -> bool:
+    """Tell whether *request* of *run* shows the model what *other* of *reference* did.
+
+    Once a prompt was refused as too long for the model, it may leave messages out; it may not change any.
+    """
+    if other is None or request.prompt == other.prompt:
+        return other is not None
+    if run.is_released(request) and run.conversation(request) == reference.conversation(other):
+        return True  # a release has a system message of its own
+    if not any(earlier.refused == "context_length" and earlier.at < request.at for earlier in run.asked):
+        return False
+    there = iter([reference.messages.get(prefix) for prefix in other.prefixes])
+    shown = map(run.messages.get, request.prefixes)
+    return all(message is not None and any(message == one for one in there) for message in shown)
+
+
 def turns_left_out(run: Record, reference: Record) -> list[Difference]:
     """Return the turns of the reference for which the model was never asked."""
     missing = sorted(reference.first_by_turn.keys() - run.first_by_turn.keys())
@@ -102,15 +122,18 @@ def turns_left_out(run: Record, reference: Record) -> list[Difference]:
 
 def final_differences(run: Record, reference: Record) -> Iterator[Difference]:
     """Yield how the state at the end differs, live and after a cold reload, where both runs have one."""
-    yield from _compare("the state at the end", run.final_state, reference.final_state)
+    changes = run.changes
+    yield from _compare("the state at the end", run.final_state, reference.final_state, changes)
     if reference.reloaded is None or run.reloaded is None:
         return
     if run.reloaded.error and not reference.reloaded.error:
         yield Difference(f"the store cannot be read by another process: {_last_line(run.reloaded.error)}")
-    yield from _compare("the state read back by another process", run.reloaded_state, reference.reloaded_state)
+    what = "the state read back by another process"
+    yield from _compare(what, run.reloaded_state, reference.reloaded_state, changes)
 
 
-def _compare(what: str, state: Json, reference: Json) -> Iterator[Difference]:
+def _compare(what: str, state: Json, reference: Json, changes: Sequence[str]) -> Iterator[Difference]:
+    state, reference = masked(state, changes), masked(reference, changes)
     if state is None or reference is None or canonical(state) == canonical(reference):
         return
     path, how = first_difference(state, reference) or ("", "differs")

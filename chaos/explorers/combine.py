@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chaos.explorers import Explorer
+from chaos.explorers.fixed import Fixed
 from chaos.explorers.sampled import Sampled
 from chaos.plan import Plan, Point
 
@@ -20,7 +21,9 @@ class Combine:
     """Put the faults of *then* behind every plan of *first*, in order.
 
     A following fault is placed after the one before it: an agent that came back may never pass an earlier
-    point again. One that finds no place leaves no plan, since half a plan would test something else.
+    point again. Only one that names its points may name the same one, for an agent that comes to it a second time: when
+    it does the step again, or tries again. One that finds no place leaves no plan, since half a plan would test
+    something else.
     """
 
     first: Explorer = field(default_factory=Sampled)
@@ -33,7 +36,7 @@ class Combine:
             plans = tuple(
                 Plan(plan.faults + further.faults)
                 for plan in plans
-                for further in combine(spec, _later(points, plan), 1, rng)
+                for further in combine(spec, _later(points, plan, same=isinstance(spec.at, Fixed)), 1, rng)
             )
         return plans
 
@@ -43,9 +46,9 @@ def combine(spec: FaultSpec, points: Sequence[Point], runs: int, rng: random.Ran
     return Combine(spec.at, spec.then).plans(points, spec.label, runs, rng)
 
 
-def _later(points: Sequence[Point], plan: Plan) -> Sequence[Point]:
-    """Return those of *points* that come after the last place of *plan* that is known for certain."""
+def _later(points: Sequence[Point], plan: Plan, *, same: bool) -> Sequence[Point]:
+    """Return those of *points* that come after the last certain place of *plan*, or are the *same*."""
     for planned in reversed(plan.faults):
         if planned.point in points:
-            return points[list(points).index(planned.point) + 1 :]
+            return points[list(points).index(planned.point) + (not same) :]
     return points

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
 
 from chaos.errors import HarnessError
 from chaos.journal import AnyEvent, DiskWiped, HostRenamed, Journal, Signalled
@@ -18,9 +18,15 @@ from chaos.results import Landed
 from chaos.sandbox import Able, Sandbox, Survival
 
 if TYPE_CHECKING:
+    from chaos.clock import Clock
+    from chaos.copies import Copies
     from chaos.durable import Durable
+    from chaos.sandbox.disk import Disk as DiskImage
+    from chaos.sandbox.syscalls import Calls
+    from chaos.servers import Running
     from chaos.stores import Store
     from chaos.targets import Strategy
+    from chaos.toxiproxy.links import Links
     from chaos.world.server import World
 
 
@@ -29,12 +35,43 @@ KILL_SECONDS = 10.0
 
 FIRST_HOST = "chaos-node-1"
 
+Loading = Literal["before_load", "after_load"]
+"""The two points of coming up."""
+
+Disk = Literal["own", "shared"]
+"""What a second worker works on: another node's empty disk, or the first one's workspace and tmp."""
+
+Wakes = Literal["resumed", "finished"]
+"""What a second worker must have done before the first one, which was taken for dead, goes on."""
+
+
+def next_host(hostname: str) -> str:
+    """Return the name of another node than *hostname*."""
+    return f"chaos-node-{int(hostname.rpartition('-')[2]) + 1}"
+
 
 class Hold(Protocol):
     """The gate while the agent is held at a point."""
 
     def serve_until_exit(self, timeout: float) -> bool:
         """Leave the held point unanswered, let everything announced from now on pass; tell if the agent ended."""
+        ...
+
+    def once_ended(self, undo: Callable[[], None], *, run: bool = False) -> None:
+        """Call *undo* once, when the present incarnation (or the whole run) has ended, the latest call's first."""
+        ...
+
+    def kill_again(self, phase: Loading, times: int) -> None:
+        """SIGKILL the next *times* incarnations too, each when it announces *phase*."""
+        ...
+
+    def presume_dead(self, disk: Disk, wakes: Wakes) -> None:
+        """Take the agent for dead and leave it alive, held where it is; the next incarnation starts beside it.
+
+        Args:
+            disk: what the next one works on. The durable zone and the leases are the same for both in any case.
+            wakes: when the agent goes on: the next one has announced `after_load`, or it has announced `finished`.
+        """
         ...
 
 
@@ -49,6 +86,13 @@ class Scene:
     rng: random.Random
     store: Store | None
     durable: Durable
+    clock: Clock | None = None  # for faults whose outfit has it
+    deploy: Callable[[str], None] | None = None
+    disk: DiskImage | None = None  # likewise
+    calls: Calls | None = None  # likewise, and in runs with faults at system calls
+    links: Links | None = None  # for faults whose outfit has some
+    servers: Mapping[str, Running] = field(default_factory=dict)  # behind the leases, by name
+    copies: Copies | None = None  # for faults whose outfit has some
 
     def signal(self, number: int) -> None:
         """Send a signal to the agent's first process, and note it."""
@@ -69,7 +113,7 @@ class Scene:
             self.journal.add(DiskWiped, zones=("workspace", "tmp"), files=entries)
         if survival is Survival.NODE:
             old = self.sandbox.hostname
-            new = f"chaos-node-{int(old.rpartition('-')[2]) + 1}"
+            new = next_host(old)
             self.sandbox.rename_host(new)
             self.journal.add(HostRenamed, old=old, new=new)
 
@@ -117,6 +161,13 @@ class Fault(Protocol):
 
 
 _Kind = TypeVar("_Kind")
+
+
+def off_the_disk(strategy: Strategy) -> str:
+    """Return why *strategy* has nothing on a disk under its zones, or a part elsewhere; "" if all is on it."""
+    if strategy.needs:
+        return f"the strategy keeps its state on servers ({', '.join(strategy.needs)}), whose disks are their own"
+    return "the strategy's half outside puts file systems of its own under the zones" if strategy.outside else ""
 
 
 def first(events: Sequence[AnyEvent], kind: type[_Kind]) -> _Kind | None:

@@ -1,21 +1,28 @@
-"""A stored delta is damaged between crash and resume: a flipped bit, a cut, a lost or doubled record."""
+"""A stored delta is damaged between crash and resume: a flipped bit, a cut, a lost, doubled or misplaced record."""
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from chaos.durable import Durable
 from chaos.faults import Plain, Scene, first, hit
 from chaos.journal import AnyEvent, Exited, StoreDamaged
 from chaos.results import Landed
 from chaos.sandbox import Survival
-from chaos.stores import Delta, Store
+from chaos.stores import Delta, Store, digest
 from chaos.targets import Strategy
+
+
+class _Done(NamedTuple):
+    """What was changed where."""
+
+    where: str
+    before: int  # bytes
+    after: int
 
 
 @dataclass(frozen=True)
@@ -27,9 +34,14 @@ class CorruptDelta(Plain):
 
     `which` is the record: one that a resume reads (`live`), one that a later snapshot covers (`covered`), the
     `latest` or the `first`. Where there is no such record the fault misses.
+
+    `how`: a bit of it is flipped (`flip`), its second half is cut off (`truncate`), it is lost (`delete`) or there
+    twice (`duplicate`); it has changed places with another such record, or with its neighbour where there is but one
+    (`reorder`); or the link by which it names the record before it leads nowhere, or past that one, as chance has it
+    (`swap_parent`; where records have such links).
     """
 
-    how: Literal["flip", "truncate", "delete", "duplicate"] = "flip"
+    how: Literal["flip", "truncate", "delete", "duplicate", "reorder", "swap_parent"] = "flip"
     which: Literal["live", "covered", "latest", "first"] = "live"
 
     @property
@@ -37,38 +49,47 @@ class CorruptDelta(Plain):
         return Survival.STORE
 
     def unsuited(self, store: Store | None, strategy: Strategy) -> str:
-        return "" if store else "the strategy stores no deltas"
+        if store is None:
+            return "the strategy stores no deltas"
+        if self.how == "swap_parent" and not store.linked:
+            return "its records have no links to their parents: their order is that of their places or numbers"
+        return ""
 
     def inject(self, scene: Scene) -> None:
         scene.end_by_kill()
-        durable = scene.durable
-        if scene.store is None or (delta := self._choose(scene.store.deltas(durable), scene.rng)) is None:
+        store, durable = scene.store, scene.durable
+        if store is None:
             return
-        before = _digest(scene.store, durable)
-        data = scene.store.read(durable, delta)
-        self._damage(scene.store, durable, delta, data, scene.rng)
-        scene.journal.add(
-            StoreDamaged,
-            store=type(scene.store).__name__,
-            how=self.how,
-            where=f"delta {delta.order + 1} of {before[0]}",
-            bytes_before=delta.size,
-            bytes_after=len(scene.store.read(durable, delta)) if self.how != "delete" else 0,
-            digest_before=before[1],
-            digest_after=_digest(scene.store, durable)[1],
-        )
+        # Of the crashed store: what is different now, nobody has healed yet.
+        before = digest(store, durable)
+        done = (self._relink if self.how == "swap_parent" else self._change)(store, durable, scene.rng)
+        if done is not None:
+            scene.journal.add(
+                StoreDamaged,
+                store=type(store).__name__,
+                how=self.how,
+                where=done.where,
+                bytes_before=done.before,
+                bytes_after=done.after,
+                digest_before=before[1],
+                digest_after=digest(store, durable)[1],
+            )
 
-    def _choose(self, deltas: Sequence[Delta], rng: Random) -> Delta | None:
-        wanted = {
-            "live": [delta for delta in deltas if delta.live],
-            "covered": [delta for delta in deltas if not delta.live],
-            "latest": list(deltas[-1:]),
-            "first": list(deltas[:1]),
-        }[self.which]
-        return rng.choice(wanted) if wanted else None
-
-    def _damage(self, store: Store, durable: Durable, delta: Delta, data: bytes, rng: Random) -> None:
-        if self.how == "delete":
+    def _change(self, store: Store, durable: Durable, rng: Random) -> _Done | None:
+        deltas = store.deltas(durable)
+        if not (wanted := self._wanted(deltas)):
+            return None
+        delta = rng.choice(wanted)
+        where, data = f"delta {delta.order + 1} of {len(deltas)}", store.read(durable, delta)
+        if self.how == "reorder":
+            beside = {"latest": deltas[-2:-1], "first": deltas[1:2]}.get(self.which, wanted)
+            others = [other for other in beside if store.read(durable, other) != data]
+            if not others:
+                return None
+            other = rng.choice(others)
+            store.swap(durable, delta, other)
+            where = f"deltas {delta.order + 1} and {other.order + 1} of {len(deltas)}"
+        elif self.how == "delete":
             store.delete(durable, delta)
         elif self.how == "duplicate":
             store.duplicate(durable, delta)
@@ -78,6 +99,27 @@ class CorruptDelta(Plain):
             place, bit = rng.randrange(len(data)), rng.randrange(8)
             flipped = data[place] ^ (1 << bit)
             store.write(durable, delta, data[:place] + bytes([flipped]) + data[place + 1 :])
+        return _Done(where, delta.size, len(store.read(durable, delta)) if self.how != "delete" else 0)
+
+    def _relink(self, store: Store, durable: Durable, rng: Random) -> _Done | None:
+        links = store.links(durable)
+        if not (wanted := self._wanted(links)):
+            return None
+        link = rng.choice(wanted)
+        leads = "nowhere"
+        parent = ""
+        if link.order > 0 and rng.randrange(2):
+            leads, parent = "past its parent", store.parent(durable, links[link.order - 1])
+        store.relink(durable, link, parent)
+        return _Done(f"link {link.order + 1} of {len(links)}, which leads {leads}", link.size, len(parent))
+
+    def _wanted(self, records: Sequence[Delta]) -> list[Delta]:
+        return {
+            "live": [one for one in records if one.live],
+            "covered": [one for one in records if not one.live],
+            "latest": list(records[-1:]),
+            "first": list(records[:1]),
+        }[self.which]
 
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
         damaged, exited = first(after, StoreDamaged), first(after, Exited)
@@ -95,13 +137,3 @@ class CorruptDelta(Plain):
             bytes_after=damaged.bytes_after,
             digest=f"{damaged.digest_before} -> {damaged.digest_after}",
         )
-
-
-def _digest(store: Store, durable: Durable) -> tuple[int, str]:
-    """Return the number of deltas and a digest over all their bytes, read back from the store."""
-    deltas = store.deltas(durable)
-    digest = hashlib.blake2b(digest_size=8)
-    for delta in deltas:
-        data = store.read(durable, delta)
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return len(deltas), digest.hexdigest()

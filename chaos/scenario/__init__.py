@@ -59,6 +59,7 @@ class Limits:
     backoff_seconds: float = 0.0  # before the first restart, doubled each time as a Job does
     deadline_seconds: float = 60.0
     memory_bytes: int = 2 << 30
+    heartbeat_seconds: float = 30.0  # Kubernetes' liveness probe by default: every 10 s, and the third miss ends it
 
 
 @dataclass(frozen=True)

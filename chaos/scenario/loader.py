@@ -104,7 +104,7 @@ class _Sections:
             terms=_terms(expect),
             volatile=tuple(expect.volatile),
             expected=_some(expected),
-            limits=Limits(limits.backoff_limit, limits.backoff, limits.deadline, limits.memory),
+            limits=Limits(limits.backoff_limit, limits.backoff, limits.deadline, limits.memory, limits.heartbeat),
             runs=document.runs,
             seed=seed,
         )

@@ -9,13 +9,16 @@ from chaos.explorers.every import Every
 from chaos.explorers.fixed import Fixed
 from chaos.explorers.recovery import RECOVERY_PHASES, Recovery
 from chaos.explorers.sampled import Sampled
-from chaos.plan import PROCESS_PHASES, STEP_PHASES
+from chaos.explorers.syscall import Syscall
+from chaos.plan import PROCESS_PHASES, STEP_PHASES, SYSCALLS
 from chaos.scenario.schema import At
 
 
 def explorer(at: At) -> Explorer:
     """Return the explorer that *at* asks for; `problems` must have found none."""
     steps = at.step if isinstance(at.step, tuple) else ()
+    if at.syscall:
+        return Syscall(at.syscall, at.n if isinstance(at.n, tuple) else (), at.n == "every", at.during is not None)
     if at.during:
         phases, draw = _phases(at, RECOVERY_PHASES, "random")
         return Recovery(phases, steps or (None,), draw)
@@ -50,6 +53,9 @@ def problems(at: At, steps: int | None, first: bool) -> Iterator[tuple[str, str]
         first: whether no fault comes before this one.
     """
     given = at.model_fields_set
+    if at.syscall or "n" in given:
+        yield from _of_syscall(at, given, first)
+        return
     ranged = at.step in (None, "random", "every") and not at.during and not _of_process(at)
     if at.during and first:
         yield "during", "nothing has failed yet; put a fault during recovery under the `then:` of another one"
@@ -67,6 +73,19 @@ def problems(at: At, steps: int | None, first: bool) -> Iterator[tuple[str, str]
         yield "before", f"no step is after {at.after} and before {at.before}; both ends are included"
     if steps is not None:
         yield from _beyond(at, steps, given)
+
+
+def _of_syscall(at: At, given: set[str], first: bool) -> Iterator[tuple[str, str]]:
+    if not at.syscall:
+        yield "n", f"'n' counts system calls; say which: `syscall: {'`, `'.join(SYSCALLS)}`"
+        return
+    for key in ("step", "phase", "after", "before"):
+        if key in given:
+            yield key, f"{key!r} is of points that the agent announces, 'syscall' of the kernel's; keep one of them"
+    if at.during and first:
+        yield "during", "nothing has failed yet; put a fault during recovery under the `then:` of another one"
+    if at.during and not isinstance(at.n, tuple):
+        yield "n", "how many calls a recovery makes is not known before; give the number of one, as in `n: 1`"
 
 
 def _beyond(at: At, steps: int, given: set[str]) -> Iterator[tuple[str, str]]:

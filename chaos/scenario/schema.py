@@ -114,6 +114,16 @@ def _parse_step(value: object) -> str | tuple[int, ...]:
     return _distinct(steps, "step")
 
 
+def _parse_number(value: object) -> str | tuple[int, ...]:
+    if value in ("random", "every"):
+        return str(value)
+    numbers = value if isinstance(value, list) else [value]
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_STEP:
+            raise ValueError(f"'n' is a whole number from 1, a list of them, 'random' or 'every', not {named(number)}")
+    return _distinct(numbers, "call")
+
+
 def _parse_phase(value: object) -> str | tuple[str, ...]:
     if value in ("random", "every"):
         return str(value)
@@ -141,6 +151,13 @@ _STEP_SCHEMA = {
         {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "uniqueItems": True},
     ]
 }
+_NUMBER_SCHEMA = {
+    "anyOf": [
+        {"enum": ["random", "every"]},
+        {"type": "integer", "minimum": 1},
+        {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1, "uniqueItems": True},
+    ]
+}
 _PHASE_SCHEMA = {
     "anyOf": [
         {"enum": ["random", "every", *PHASES]},
@@ -163,6 +180,12 @@ class At(Part):
 
     before: Annotated[int, Field(ge=0, le=MAX_STEP)] | None = None
     """Last step that `random` and `every` may hit."""
+
+    syscall: Literal["write", "fsync", "rename"] | None = None
+    """Hit before a system call on a file of the durable zone: for agents that announce no steps, in any language."""
+
+    n: Annotated[str | tuple[int, ...] | None, PlainValidator(_parse_number), WithJsonSchema(_NUMBER_SCHEMA)] = None
+    """Which of these calls: its number (from 1, in each incarnation), a list of them, `random` (default) or `every`."""
 
     during: Literal["recovery"] | None = None
     """Hit a later incarnation of the agent, while it recovers from the fault before."""
@@ -226,6 +249,9 @@ class LimitsPart(Part):
 
     memory: Annotated[Bytes, Field(gt=0)] = Limits().memory_bytes
     """Memory of the sandbox."""
+
+    heartbeat: Annotated[Seconds, Field(gt=0)] = Limits().heartbeat_seconds
+    """An agent that gives no sign of life (a point, a request) for so long is killed and started again."""
 
 
 class FaultPart(Part):

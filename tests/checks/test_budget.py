@@ -33,6 +33,30 @@ def test_a_counter_that_was_lost_is_named() -> None:
     assert verdict.finding == "the agent reports no budget at turn 2 (attempt 2); the reference had used 2"
 
 
+def counting(story: Story, tokens: int, turn: int) -> Story:
+    return story.ask(turn, budget_tokens=tokens)
+
+
+def test_tokens_that_were_forgotten_are_named() -> None:
+    right = counting(counting(Story().start(), 0, 0), 15, 1).finish()  # a turn costs 10 x its number + 5
+    assert judged(right, right) == PASS
+    verdict = judged(counting(counting(Story().start(), 0, 0).crash().start(1), 0, 1).finish(), right)
+    assert verdict.finding == "tokens were forgotten: the agent counts 0 tokens at turn 1 (attempt 2); 15 had been used"
+    assert verdict.details == ("the reference counts 15, the endpoint billed 15",)
+    assert judged(counting(counting(Story().start(), 0, 0), 30, 1).finish(), right) == PASS, "work done twice counts"
+
+
+def test_shorter_prompts_may_cost_less() -> None:
+    right = counting(counting(Story().start(), 0, 0), 99, 1).finish()
+    assert judged(counting(counting(Story().start(), 0, 0), 15, 1).finish(), right) == PASS
+
+
+def test_a_reply_that_was_of_no_use_need_not_be_counted() -> None:
+    right = counting(counting(Story().start(), 0, 0), 15, 1).finish()
+    story = Story().start().ask(0, budget_tokens=0, spoiled="lost").ask(0, budget_tokens=0).ask(1, budget_tokens=15)
+    assert judged(story.finish(), right) == PASS
+
+
 def test_a_broken_cap_is_told_even_of_a_run_that_did_not_finish() -> None:
     story = Story().start().ask(0)
     for _ in range(8):

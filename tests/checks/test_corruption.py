@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from chaos.checks.corruption import Corruption
+from chaos.journal import Audited
 from chaos.verdict import PASS, Outcome, Verdict
 from tests.journals import FACTS, STEPS, TERMS, Story, recovered, reference, state
 
@@ -66,3 +67,39 @@ def test_a_run_that_hangs_or_dies_by_a_signal_is_unknown() -> None:
 
 def test_a_reference_without_state_is_unknown() -> None:
     assert judged(damaged().start(2).exit(0).stop("finished"), Story().stop("finished")).outcome is Outcome.UNKNOWN
+
+
+def audited(story: Story, when: str, *findings: str) -> Story:
+    return story.add(Audited, when=when, threads=1, checkpoints=4, writes=9, findings=findings, blind=("flipped bits",))
+
+
+def test_silent_damage_that_could_have_been_seen_is_told_as_such() -> None:
+    story = audited(damaged(), "crashed", "missing: a row", "missing: another")
+    verdict = judged(story.start(2).step(2, twist={1: "forged"}).steps(3).finish())
+    assert verdict.finding.endswith("; the stored thread shows it (missing: a row), and the agent went on")
+    assert verdict.details[1:3] == ("missing: a row", "missing: another")
+
+
+def test_silent_damage_that_nobody_could_have_seen_too() -> None:
+    story = audited(audited(damaged(), "crashed").start(2).step(2, twist={1: "forged"}).steps(3).finish(), "end", "new")
+    assert judged(story).finding.endswith("; nothing in what is stored shows it")
+
+
+def test_healed_damage_passes_whatever_the_store_shows() -> None:
+    story = audited(damaged(), "crashed", "missing: a row").start(2).steps(2).finish()
+    assert judged(audited(story, "end", "missing: a row")) == PASS
+
+
+def test_a_thread_that_is_left_damaged_without_a_fault_to_the_store_is_a_finding() -> None:
+    story = audited(
+        Story().start().steps(0, 2).crash().start(2).steps(2).finish(), "end", "missing: a row", "doubled: it"
+    )
+    verdict = judged(story)
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.finding == "the agent left a damaged thread by itself: missing: a row"
+    assert verdict.details == ("missing: a row", "doubled: it")
+    assert judged(audited(recovered(), "end")) == PASS
+
+
+def test_the_crash_free_run_is_what_others_are_compared_with() -> None:
+    assert judged(audited(reference(), "end", "missing: a row")) == PASS

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgspec
+
 from chaos.checks.state import State
+from chaos.journal import Asked
 from chaos.record import Record
 from chaos.verdict import PASS, Outcome, Verdict
-from tests.journals import FACTS, STEPS, TERMS, Story, recovered, reference, refusing, state
+from tests.journals import FACTS, GOAL, STEPS, TERMS, Story, digest, recovered, reference, refusing, state
 
 
 def judged(story: Story, against: Story | None = None) -> Verdict:
@@ -124,3 +128,24 @@ def test_a_long_diff_is_cut() -> None:
     verdict = judged(Story().start().steps(0).finish(snapshot=many))
     assert verdict.details[-1].endswith("more lines")
     assert len(verdict.details) < 50
+
+
+def short(turn: int, *, refused: str = "context_length") -> Story:
+    """Tell a run in which the prompt of *turn* was refused, and shown without its second message instead."""
+    story = Story().start().steps(0, turn).ask(turn, status=400, refused=refused)
+    messages = [GOAL, *(f"answer {number}" for number in range(turn))]
+    del messages[1]
+    prefixes = tuple(digest(messages[: end + 1]) for end in range(len(messages)))
+    raw = msgspec.Raw(json.dumps(messages).encode())
+    story.add(Asked, turn=turn, status=200, prompt=prefixes[-1], prefixes=prefixes, messages=raw, goal=GOAL)
+    return story.steps(turn).finish()
+
+
+def test_a_prompt_that_was_too_long_may_leave_messages_out() -> None:
+    assert judged(short(2)) == PASS
+    assert judged(short(2, refused="")).finding.startswith("the prompt of turn 2 (attempt 1) differs")
+
+
+def test_it_may_not_change_any() -> None:
+    story = Story().start().steps(0, 2).ask(2, status=400, refused="context_length").ask(2, twist={1: "a summary"})
+    assert judged(story.steps(2).finish()).finding.startswith("the prompt of turn 2 (attempt 1) differs")

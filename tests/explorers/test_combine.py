@@ -54,6 +54,12 @@ def test_faults_follow_in_order_and_nest() -> None:
     ]
 
 
+def test_only_who_names_the_same_point_gets_it() -> None:
+    assert texts(spec("a", Fixed((4,)), spec("b", Fixed((4,))))) == ["a@4/after_act+b@4/after_act"]
+    later = texts(spec("a", Fixed((4,)), spec("b", Every(("after_act",), before=6))))
+    assert later == ["a@4/after_act+b@5/after_act", "a@4/after_act+b@6/after_act"]
+
+
 def test_half_a_plan_is_no_plan() -> None:
     assert texts(spec("a", Fixed((4,)), spec("b", Fixed((3,))))) == []
 

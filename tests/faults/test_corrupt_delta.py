@@ -1,6 +1,7 @@
 """Changed bytes in a real store, proved by reading them back: by the fault, and by the agent that resumes."""
 
 import json
+import re
 import shutil
 import sqlite3
 from dataclasses import dataclass
@@ -11,14 +12,14 @@ import pytest
 
 from chaos.durable import Durable
 from chaos.faults.corrupt_delta import CorruptDelta
-from chaos.journal import AnyEvent, Exited, StoreDamaged
+from chaos.journal import AnyEvent, Audited, Exited, StoreDamaged
 from chaos.stores import Store
 from chaos.stores.jsonl import Jsonl
 from chaos.stores.langgraph_sqlite import DATABASE, LanggraphSqlite
 from chaos.verdict import CellVerdict
 from tests import toy
 
-HOWS = ("flip", "truncate", "delete", "duplicate")
+HOWS = ("flip", "truncate", "delete", "duplicate", "reorder")
 AT = "corrupt_delta@1/after_commit"
 
 # Both agents stand at a point when all is stored, and tell after each start what is in the store.
@@ -108,6 +109,9 @@ def the_difference(before: list[bytes], after: list[bytes]) -> tuple[str, int]:
             return "duplicate", at
         if after == [*head, old[: len(old) // 2], *tail]:
             return "truncate", at
+        for other in range(at + 1, len(before)):
+            if after == [*head, before[other], *before[at + 1 : other], old, *before[other + 1 :]]:
+                return "reorder", at
         if [*after[:at], *after[at + 1 :]] == [*head, *tail] and bits(after[at], old) == 1:
             return "flip", at
     raise AssertionError(f"more than one change: {before} became {after}")
@@ -117,19 +121,22 @@ def the_difference(before: list[bytes], after: list[bytes]) -> tuple[str, int]:
 def test_the_next_incarnation_reads_exactly_one_changed_record(
     tmp_path: Path, how: Any, store: Store, database: Path
 ) -> None:
-    ran = run(tmp_path, CorruptDelta(how=how), store, database)
+    # Of the records in the database one is live: for a second one that it changes places with, it takes the others.
+    which: Any = "covered" if how == "reorder" and isinstance(store, LanggraphSqlite) else "live"
+    ran = run(tmp_path, CorruptDelta(how, which), store, database)
     assert ran.statuses == [-9, 0]
     before, after = seen(ran)
     changed, at = the_difference(before, after)
     assert changed == how
     (damaged,) = ran.all(StoreDamaged)
-    assert (damaged.how, damaged.store, damaged.where) == (
-        how,
-        type(store).__name__,
-        f"delta {at + 1} of {len(before)}",
-    )
+    first, *second = (int(word) for word in re.findall(r"\d+", damaged.where.removesuffix(f" of {len(before)}")))
+    assert (damaged.how, damaged.store) == (how, type(store).__name__)
+    assert at + 1 in (first, *second) and bool(second) is (how == "reorder")
+    at = first - 1  # of two, the one that was chosen
     assert damaged.bytes_before == len(before[at])
-    assert damaged.bytes_after == {"delete": 0, "truncate": len(before[at]) // 2}.get(how, len(before[at]))
+    assert how == "reorder" or damaged.bytes_after == {"delete": 0, "truncate": len(before[at]) // 2}.get(
+        how, len(before[at])
+    )
     (landed,) = ran.landed
     assert landed.how == f"killed, {how} in the store"
     assert landed.evidence["digest"] == f"{damaged.digest_before} -> {damaged.digest_after}"
@@ -154,6 +161,16 @@ def test_the_run_s_own_randomness_chooses(tmp_path: Path, database: Path) -> Non
     changed = [seen(run(tmp_path / str(n), fault, Jsonl(), database, n))[1] for n in (1, 1, 2, 3, 4)]
     assert changed[0] == changed[1]
     assert any(other != changed[0] for other in changed[2:])
+
+
+def test_with_no_other_record_nothing_changes_places(tmp_path: Path, database: Path) -> None:
+    assert run(tmp_path, CorruptDelta("reorder"), LanggraphSqlite(), database).landed == ()
+
+
+@pytest.mark.parametrize("which", ["latest", "first"])
+def test_the_only_one_changes_places_with_its_neighbour(tmp_path: Path, which: Any, database: Path) -> None:
+    ran = run(tmp_path, CorruptDelta("reorder", which), LanggraphSqlite(), database)
+    assert the_difference(*seen(ran)) == ("reorder", 3 if which == "latest" else 0)
 
 
 @pytest.mark.parametrize("which", ["live", "covered"])
@@ -186,7 +203,58 @@ def test_a_database_without_tables_holds_no_record(tmp_path: Path, database: Pat
     assert ran.landed == ()
 
 
+LINKS = """
+import shutil, sqlite3
+database = toy.DURABLE / "state.db"
+if not database.exists(): shutil.copy(Path(os.environ["CHAOS_ASSETS"]) / "state.db", database)
+say(sqlite3.connect(database).execute("SELECT json_group_array(parent_checkpoint_id) FROM"
+    " (SELECT parent_checkpoint_id FROM checkpoints ORDER BY checkpoint_id)").fetchone()[0])
+point("after_commit", 1)
+"""
+
+
+def test_one_link_leads_nowhere_or_past_its_parent(tmp_path: Path, database: Path) -> None:
+    leads = set()
+    for seed in range(4):
+        fault = {"corrupt_delta": CorruptDelta(how="swap_parent")}
+        made = toy.setup(Given(LINKS, database=str(database)), fault, store=LanggraphSqlite())
+        ran = toy.execute_plan(tmp_path / str(seed), made, AT, seed)
+        before, after = map(json.loads, ran.told)
+        [at] = [number for number in range(len(before)) if before[number] != after[number]]
+        assert after[at] in (None, before[at - 1])
+        (damaged,), (landed,) = ran.all(StoreDamaged), ran.landed
+        assert damaged.where.startswith(f"link {at} of {len(before) - 1}, which leads ")
+        assert damaged.where.endswith("nowhere" if after[at] is None else "past its parent")
+        assert landed.how == "killed, swap_parent in the store"
+        (audited,) = (one for one in ran.all(Audited) if one.when == "crashed")
+        assert any(finding.startswith("unlinked: ") for finding in audited.findings)
+        leads.add(after[at] is None)
+    assert leads == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("how", "finding"),
+    [("delete", "missing"), ("duplicate", "doubled"), ("truncate", "undecodable"), ("reorder", "")],
+)
+def test_the_crashed_store_is_audited_before_anybody_heals_it(
+    tmp_path: Path, how: Any, finding: str, database: Path
+) -> None:
+    which: Any = "covered" if how == "reorder" else "live"
+    ran = run(tmp_path, CorruptDelta(how, which), LanggraphSqlite(), database)
+    crashed, end = ran.all(Audited)
+    assert (crashed.when, end.when, crashed.attempt) == ("crashed", "end", 1)
+    assert ran.record.events.index(crashed) > ran.record.events.index(ran.all(StoreDamaged)[0])
+    assert any(one.startswith(finding) for one in crashed.findings) if finding else crashed.findings == ()
+    assert any("flipped bit" in text and "changed places" in text for text in crashed.blind)
+
+
+def test_a_log_is_not_audited(tmp_path: Path, database: Path) -> None:
+    assert run(tmp_path, CorruptDelta(), Jsonl(), database).all(Audited) == []
+
+
 def test_it_suits_strategies_with_a_store_only() -> None:
+    assert "no links" in CorruptDelta(how="swap_parent").unsuited(Jsonl(), toy.Keeps())
+    assert CorruptDelta(how="swap_parent").unsuited(LanggraphSqlite(), toy.Keeps()) == ""
     assert CorruptDelta().unsuited(None, toy.Forgets()) == "the strategy stores no deltas"
     assert CorruptDelta().unsuited(Jsonl(), toy.Keeps()) == ""
 

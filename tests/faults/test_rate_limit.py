@@ -10,7 +10,7 @@ import pytest
 from chaos.faults.rate_limit import RateLimit
 from chaos.journal import NULL, AnyEvent, Asked
 from chaos.verdict import CellVerdict
-from tests import toy
+from tests import replies, toy
 
 AT = "rate_limit@1/before_think"
 BURST = 3
@@ -71,8 +71,39 @@ def test_a_burst_that_is_only_begun_proves_nothing(tmp_path: Path) -> None:
     assert run.verdict is CellVerdict.NOT_EXERCISED
 
 
+def test_a_quota_that_is_used_up_stops_the_agent_at_once_and_its_restart_goes_on(tmp_path: Path) -> None:
+    wrong = replies.run(tmp_path, RateLimit(quota="sticky"), "it@9/before_think", "full_snapshot")
+    refused = [event for event in wrong.asked if event.status != 200]
+    assert [(event.status, event.refused, event.retry_after) for event in refused] == [(429, "quota", None)]
+    assert wrong.statuses == [1, 0] and "insufficient_quota" in wrong.record.exits[0].log
+    assert wrong.broken == {}
+    assert wrong.landed[0].how == "quota used up"
+
+
+@pytest.mark.parametrize(("strategy", "kept"), [("chat_history", True), ("restart", False)])
+def test_a_kill_during_the_wait_does_not_end_it_for_who_keeps_anything(
+    tmp_path: Path, strategy: str, kept: bool
+) -> None:
+    """The agent announces the point again before it waits for the next try."""
+    plan = "it@9/before_think+kill@9/before_think"
+    wrong = replies.run(tmp_path, RateLimit(2, retry_after=0.6), plan, strategy)
+    assert wrong.statuses == [-9, 0] and len(wrong.landed) == 2
+    (refused, again, *_) = [event for event in wrong.asked if event.turn == 9 or event.attempt == 2]
+    assert (refused.attempt, again.attempt) == (1, 2)
+    assert ("retries" not in wrong.broken) is kept, wrong.broken
+    assert (again.at - refused.at >= 0.6) is kept
+
+
+def test_nobody_runs_into_the_quota(tmp_path: Path) -> None:
+    replies.not_exercised(tmp_path, RateLimit(quota="sticky"))
+    replies.takes_none(RateLimit)
+
+
 def asked(status: int) -> Asked:
-    return Asked(at=1.0, attempt=1, turn=0, status=status, prompt="p", prefixes=("p",), messages=NULL, goal="")
+    why = {429: "rate_limit", 503: "overloaded"}.get(status, "")
+    return Asked(
+        at=1.0, attempt=1, turn=0, status=status, prompt="p", prefixes=("p",), messages=NULL, goal="", refused=why
+    )
 
 
 @pytest.mark.parametrize(
