@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo matrix ladder test check bench storage-tax schema clean
+.PHONY: demo matrix ladder test check bench soak storage-tax schema clean
 
 # The main job: every strategy against every fault, once each, offline, about a minute. In this order the table reads best.
 DEMO := kill oom_kill evict rate_limit corrupt_delta covered_delta
@@ -35,6 +35,11 @@ check: $(VENV)/.installed
 # What the harness costs a run that nothing breaks.
 bench: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.overhead
+
+# Random plans over all faults: nothing may stay behind. About half an hour on two cores.
+PLANS ?= 1000
+soak: $(VENV)/.installed
+	$(BIN)/python -m tests.bench.soak $(PLANS)
 
 # What each strategy stores, writes and takes, beside what is published: within ten minutes on two cores.
 storage-tax: $(VENV)/.installed

@@ -1,7 +1,9 @@
 """The command line, `pytest-chaos` or `python -m chaos`: what needs no agent to run.
 
 Exit codes: 0 done, and for `table` everything is as promised; 1 for `table` if something is not, for `storage-tax` if a
-number proves nothing; 2 the input is wrong: the arguments, a scenario, or a folder without results.
+number proves nothing, for `kill-points` if a fault missed, for `audit` if there is damage, for `doctor` if the main job
+cannot run here; 2 the input is wrong: the arguments, a scenario, a folder without results, a store or thread that is
+not there.
 
 Imports are inside the handlers: `--version` must not load the harness.
 """
@@ -31,7 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "schema": _schema,
         "check": _check,
         "scenarios": _scenarios,
+        "doctor": _doctor,
         "storage-tax": _storage_tax,
+        "kill-points": _kill_points,
+        "audit": _audit,
     }
     try:
         return handlers[options.command](options)
@@ -65,7 +70,15 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("files", type=Path, nargs="+", metavar="FILE")
 
     commands.add_parser("scenarios", help="print the folder of the scenarios that come with the package")
+
+    doctor = commands.add_parser("doctor", help="try what this machine can do, and name the remedy for what it cannot")
+    doctor.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    doctor.add_argument(
+        "--clean", action="store_true", help="only remove our image from Docker, and what killed campaigns left there"
+    )
     _add_storage_tax(commands)
+    _add_kill_points(commands)
+    _add_audit(commands)
     return parser
 
 
@@ -82,6 +95,32 @@ def _add_storage_tax(commands: argparse._SubParsersAction[argparse.ArgumentParse
     tax.add_argument("--seed", type=int, default=2026, metavar="N", help="default: 2026, so that two runs are alike")
     tax.add_argument("--strategy", default="", metavar="NAME[,NAME]", help="only these: names or labels")
     tax.add_argument("--servers", default="", metavar="NAME=ADDRESS[,...]", help="as --chaos-servers of pytest")
+
+
+def _add_audit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    audit = commands.add_parser(
+        "audit",
+        help="look for rows of a stored LangGraph thread that are missing, doubled, unlinked or unreadable",
+        description="Reads only, and says what cannot be seen from what is stored.",
+        epilog="exit codes: 0 nothing found; 1 damage; 2 no such store or thread, or no thread named",
+    )
+    audit.add_argument("place", metavar="PATH|URL", help="a file of SqliteSaver, or postgresql://USER@HOST/DATABASE")
+    audit.add_argument("thread", metavar="THREAD", nargs="?", help="its thread_id; without it, the threads are listed")
+    audit.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+
+def _add_kill_points(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    points = commands.add_parser(
+        "kill-points",
+        help="crash durable runtimes at each point around an effect; print the duplicates and the losses",
+        epilog="exit codes: 0 done; 1 a fault missed where it should have hit; 2 wrong input; 130 interrupted",
+    )
+    points.add_argument("--runtime", default="", metavar="NAME[,NAME]", help="only these columns, such as 'DBOS'")
+    points.add_argument("--point", default="", metavar="NAME[,NAME]", help="only these rows, such as 'in recovery'")
+    points.add_argument("--json", type=Path, metavar="FILE", help="write every run with its findings to FILE")
+    points.add_argument("--seed", type=int, default=2026, metavar="N", help="default: 2026, so that two runs are alike")
+    points.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time; default: 2")
+    points.add_argument("--servers", default="", metavar="NAME=ADDRESS[,...]", help="as --chaos-servers of pytest")
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
@@ -156,10 +195,28 @@ def _check(options: argparse.Namespace) -> int:
     return WRONG_INPUT if wrong else OK
 
 
+def _kill_points(options: argparse.Namespace) -> int:
+    from chaos.plugins import kill_points
+
+    return kill_points.run(options)
+
+
 def _storage_tax(options: argparse.Namespace) -> int:
     from chaos.plugins import storage_tax
 
     return storage_tax.run(options)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from chaos.plugins import audit
+
+    return audit.run(options)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from chaos.plugins import doctor
+
+    return doctor.run(options)
 
 
 def _scenarios(options: argparse.Namespace) -> int:

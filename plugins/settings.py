@@ -31,7 +31,11 @@ _OPTIONS = (
         "NAME",
         "The kind of sandbox: process, docker, or auto (default): the first in which a cell's faults can land.",
     ),
-    ("--chaos-toxiproxy", "ADDRESS", "A running Toxiproxy server's API, as HOST:PORT; by default one of our own."),
+    (
+        "--chaos-toxiproxy",
+        "ADDRESS",
+        "A Toxiproxy server's API, as HOST:PORT, or a program to start; by default one of our own.",
+    ),
     ("--chaos-case", "PLAN#RUN", f"Replay exactly one run, as printed with a failure (results: {RESULTS}/{REPLAY})."),
     ("--chaos-results", "DIR", f"Where results and journals go (default: {RESULTS}); earlier ones are replaced."),
     ("--chaos-report", "FILE", f"The HTML report (default: {REPORT} among the results)."),

@@ -9,16 +9,23 @@ from dataclasses import dataclass
 from chaos.journal import (
     AnyEvent,
     Asked,
+    Audited,
+    CallFailed,
+    DiskFilled,
+    DiskFreed,
     DiskWiped,
     Ended,
     Exited,
     HostRenamed,
     Injecting,
     MemoryClamped,
+    PowerLost,
     Reloaded,
     Signalled,
+    Spoiled,
     Started,
     StoreDamaged,
+    StoreRolledBack,
 )
 from chaos.reports.text import clip, listing, plural, size, wait_status
 
@@ -70,8 +77,30 @@ def _words(event: AnyEvent) -> str:
             return f"container disk lost: {listing(event.zones)}, {plural(event.files, 'entry', 'entries')} gone"
         case HostRenamed():
             return f"host {event.old} → {event.new}"
+        case PowerLost():
+            return (
+                f"{event.filesystem} lost its power, writes met {event.refused}: of {plural(event.files, 'file')} "
+                f"{event.lost_files} lost, {event.changed_files} changed, {event.reappeared_files} back again, "
+                f"{size(event.lost_bytes)} gone"
+            )
+        case DiskFilled():
+            return f"disk filled: {size(event.free_before_bytes)} → {size(event.free_after_bytes)} free"
+        case DiskFreed():
+            return f"disk freed: {size(event.free_bytes)} free; {plural(event.failed, 'call')} had failed with ENOSPC"
+        case CallFailed():
+            return f"{event.name} on {event.path} ({event.phase} {event.number}) failed with {event.error}"
+        case StoreRolledBack():
+            records = f"{event.records_before} → {event.records_after} records in {event.store}"
+            return f"all that is durable is what it was {plural(event.behind, 'commit')} before: {records}"
+        case Audited() if event.findings:
+            more = f" (and {len(event.findings) - 1} more)" if len(event.findings) > 1 else ""
+            return f"an audit of the stored thread found: {clip(event.findings[0])}{more}"
         case StoreDamaged():
             return _damage(event)
+        case Spoiled():
+            sent = f"{event.sent_bytes} of {plural(event.whole_bytes, 'byte')} sent"
+            held = f", held for {event.held_seconds:.2f} s" if event.held_seconds else ""
+            return f"reply to {event.path} spoiled: {event.how}, {sent}{held}"
         case Exited():
             counted = f", oom_kill counter {event.oom_kill}" if event.oom_kill else ""
             return f"ended with status {wait_status(event.status)}{counted}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 from chaos.reports import matrix as matrices
@@ -146,6 +147,8 @@ def _percent(share: Share | None) -> str:
 def _summary(matrix: Matrix, campaign: Campaign) -> list[str]:
     landed, planned = matrix.landed
     lines = [f"{landed}/{planned} planned faults landed", f"seed {campaign.info.seed}"]
+    if elsewhere := Counter(run.backend for run in campaign.runs if run.backend not in ("", "process")):
+        lines.append(", ".join(f"{runs} of {len(campaign.runs)} runs in {name}" for name, runs in elsewhere.items()))
     if campaign.unjudged:
         lines.append(f"ended early: {campaign.unjudged} of {campaign.planned} cells were not judged")
     if matrix.replay:
