@@ -19,9 +19,9 @@ from chaos import claims, judge, measure, results, seeds
 from chaos.cell import Cell as Cell
 from chaos.cell import chain_of, store_of, taken
 from chaos.errors import HarnessError
+from chaos.events.seen import HostDid
 from chaos.explorers.combine import combine
 from chaos.explorers.syscall import Syscall
-from chaos.journal import HostDid
 from chaos.landing import landings as landings
 from chaos.landing import misses
 from chaos.leftovers import sweep

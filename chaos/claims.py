@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from chaos import measure
 from chaos.checks import Terms
 from chaos.checks.state import shows_the_same
-from chaos.journal import Asked
+from chaos.events.seen import Asked
 from chaos.mask import Json
 from chaos.record import Record
 from chaos.verdict import Outcome, Verdict

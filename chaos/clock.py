@@ -20,7 +20,8 @@ from pathlib import Path
 
 from chaos import faketime, leftovers
 from chaos.errors import HarnessError
-from chaos.journal import ClockMoved, ClockRead, Journal
+from chaos.events.done import ClockMoved, ClockRead
+from chaos.journal import Journal
 
 AT_START = ("LD_PRELOAD", "FAKETIME_NO_CACHE", "FAKETIME_DONT_FAKE_MONOTONIC")
 """Variables that the library reads once, when a program starts; the others count at every look at the clock."""

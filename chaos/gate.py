@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from chaos.errors import HarnessError
-from chaos.journal import NULL
+from chaos.events import NULL
 from chaos.plan import PHASES
 from chaos.sandbox.syscalls import Call, Calls
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from chaos.journal import Exited, HostDid, Started
+from chaos.events.seen import Exited, HostDid, Started
 from chaos.plan import STEP_PHASES
 
 if TYPE_CHECKING:

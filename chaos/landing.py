@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from chaos.journal import Injecting
+from chaos.events.done import Injecting
 from chaos.sandbox import Survival
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from chaos.results import RecoveryTime, Storage, Tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from chaos.journal import Exited, Reached
+    from chaos.events.seen import Exited, Reached
     from chaos.record import Record
 
 _DIGITS = 6  # the journal's clock has microseconds; differences of floats have noise behind them

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from chaos.errors import HarnessError
-from chaos.journal import NULL
+from chaos.events import NULL
 from chaos.sandbox import Sandbox
 from chaos.targets import Launch
 

@@ -14,24 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from chaos.journal import (
-    AnyEvent,
-    Asked,
-    Audited,
-    Effected,
-    Ended,
-    Event,
-    Exited,
-    Injecting,
-    Measured,
-    Observation,
-    Observed,
-    PresumedDead,
-    Reached,
-    Released,
-    Reloaded,
-    StoreDamaged,
-)
+from chaos.events import Event
+from chaos.events.done import Audited, Injecting, PresumedDead, Released, StoreDamaged
+from chaos.events.seen import Asked, Effected, Ended, Exited, Measured, Observation, Observed, Reached, Reloaded
+from chaos.journal import AnyEvent
 from chaos.mask import Json, masked
 
 if TYPE_CHECKING:

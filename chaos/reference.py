@@ -11,7 +11,8 @@ from pathlib import Path
 
 from chaos import judge, seeds
 from chaos.checks import Terms
-from chaos.journal import AnyEvent, Called, Reached
+from chaos.events.seen import Called, Reached
+from chaos.journal import AnyEvent
 from chaos.plan import STEP_PHASES, SYSCALLS, Plan, Point
 from chaos.record import Record
 from chaos.run import Setup, execute

@@ -14,10 +14,11 @@ from chaos.clock import Clock
 from chaos.copies import Copies
 from chaos.durable import Durable
 from chaos.errors import HarnessError
+from chaos.events.seen import HostDid
 from chaos.faults import FIRST_HOST, KILL_SECONDS
 from chaos.gate import Gate
 from chaos.host import Host
-from chaos.journal import HostDid, Journal
+from chaos.journal import Journal
 from chaos.leftovers import surely as _surely
 from chaos.outfit import together
 from chaos.plan import Plan

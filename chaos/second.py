@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos import leftovers, ports
+from chaos.events.done import HeartbeatMissed, Overlapped, Signalled
 from chaos.faults import KILL_SECONDS, next_host
 from chaos.gate import Gate, Held
-from chaos.journal import HeartbeatMissed, Journal, Overlapped, Signalled
+from chaos.journal import Journal
 from chaos.sandbox.tree import alive, state
 from chaos.worker import Worker
 

@@ -14,21 +14,10 @@ from chaos import durable, second, sqlite_log
 from chaos.audit import noting
 from chaos.durable import Durable
 from chaos.errors import HarnessError
+from chaos.events.done import HeartbeatMissed, Injecting, PresumedDead, Released
+from chaos.events.seen import Asked, Ended, Exited, Measured, Observed, Reloaded, Started
 from chaos.faults import Disk, Loading, Scene, Wakes
 from chaos.gate import Gate, Held
-from chaos.journal import (
-    Asked,
-    Ended,
-    Exited,
-    HeartbeatMissed,
-    Injecting,
-    Measured,
-    Observed,
-    PresumedDead,
-    Released,
-    Reloaded,
-    Started,
-)
 from chaos.plan import Plan
 from chaos.probe import GATE
 from chaos.reading import read_back

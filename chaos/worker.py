@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chaos.journal import Journal, Reached
+from chaos.events.seen import Reached
+from chaos.journal import Journal
 
 if TYPE_CHECKING:
     from chaos.gate import Gate, Held

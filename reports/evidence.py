@@ -10,7 +10,9 @@ from pathlib import Path
 import msgspec
 
 from chaos import journal
-from chaos.journal import AnyEvent, Asked, Effected, Exited, Injecting, Reached
+from chaos.events.done import Injecting
+from chaos.events.seen import Asked, Effected, Exited, Reached
+from chaos.journal import AnyEvent
 from chaos.plan import STEP_PHASES
 from chaos.reports.story import Moment, story
 from chaos.reports.text import clip, proved

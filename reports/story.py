@@ -6,27 +6,22 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from chaos.journal import (
-    AnyEvent,
-    Asked,
+from chaos.events.done import (
     Audited,
     CallFailed,
     DiskFilled,
     DiskFreed,
     DiskWiped,
-    Ended,
-    Exited,
     HostRenamed,
     Injecting,
     MemoryClamped,
     PowerLost,
-    Reloaded,
     Signalled,
-    Spoiled,
-    Started,
     StoreDamaged,
     StoreRolledBack,
 )
+from chaos.events.seen import Asked, Ended, Exited, Reloaded, Spoiled, Started
+from chaos.journal import AnyEvent
 from chaos.reports.text import clip, listing, plural, size, wait_status
 
 MOMENTS = 40  # lines; a crash loop repeats itself long before that

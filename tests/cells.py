@@ -11,10 +11,10 @@ from pathlib import Path
 
 from chaos import measure, registry
 from chaos.checks import Terms
+from chaos.events.seen import HostDid
 from chaos.faults import Fault
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
-from chaos.journal import HostDid
 from chaos.plan import parse_plan
 from chaos.record import Record
 from chaos.run import Setup, execute

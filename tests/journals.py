@@ -9,15 +9,14 @@ import json
 import msgspec
 
 from chaos.checks import Terms
-from chaos.journal import (
-    NULL,
-    AnyEvent,
+from chaos.events import NULL
+from chaos.events.done import Injecting, StoreDamaged
+from chaos.events.seen import (
     Asked,
     Effected,
     Ended,
     Exited,
     FileEntry,
-    Injecting,
     Measured,
     Observation,
     Observed,
@@ -26,8 +25,8 @@ from chaos.journal import (
     Reloaded,
     Repository,
     Started,
-    StoreDamaged,
 )
+from chaos.journal import AnyEvent
 from chaos.record import Json, Record
 from chaos.targets import Facts
 

@@ -10,9 +10,9 @@ import pytest
 
 from chaos import landing, registry
 from chaos.checks import Terms
+from chaos.events.seen import Asked, Effected, Exited, Spoiled
 from chaos.faults import Fault
 from chaos.faults.kill import Kill
-from chaos.journal import Asked, Effected, Exited, Spoiled
 from chaos.plan import parse_plan
 from chaos.record import Record
 from chaos.results import Landed

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from chaos import campaign, journal, results, run
 from chaos.campaign import Runner, landings
 from chaos.errors import HarnessError, ScenarioError
+from chaos.events.done import Injecting, StoreDamaged
+from chaos.events.seen import Exited
 from chaos.explorers.every import Every
 from chaos.explorers.fixed import Fixed
 from chaos.explorers.recovery import Recovery
@@ -25,7 +27,7 @@ from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.faults.kill import Kill
 from chaos.faults.oom_kill import OomKill
 from chaos.faults.rate_limit import RateLimit
-from chaos.journal import AnyEvent, Exited, Injecting, StoreDamaged
+from chaos.journal import AnyEvent
 from chaos.plan import PHASES, Case, Plan, PlannedFault, Point, parse_case, parse_plan
 from chaos.record import Record
 from chaos.results import CellResult

@@ -13,7 +13,8 @@ import pytest
 
 from chaos import clock, leftovers
 from chaos.clock import Clock
-from chaos.journal import ClockMoved, ClockRead, Journal
+from chaos.events.done import ClockMoved, ClockRead
+from chaos.journal import Journal
 from chaos.targets.reference.shell import Shell
 from chaos.targets.reference.tools import INHERITED
 

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos import growth
+from chaos.events.done import Injecting
+from chaos.events.seen import Ended, Exited, HostDid, Reached, Started
 from chaos.growth import Row
-from chaos.journal import AnyEvent, Ended, Exited, HostDid, Injecting, Reached, Started
+from chaos.journal import AnyEvent
 from chaos.record import Record
 
 STEP_SECONDS = 0.010

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos import registry
-from chaos.journal import Effected
+from chaos.events.seen import Effected
 from chaos.judge import cell_verdict, disagreements, judge, run_verdict
 from chaos.record import Record
 from chaos.results import RunResult

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos import measure
-from chaos.journal import Injecting
+from chaos.events.done import Injecting
 from chaos.record import Record
 from chaos.results import RecoveryTime, Storage, Tokens
 from tests.journals import STEPS, Story, recovered, reference, refusing, stuck

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.journal import Ended, Journal, Observed, read
+from chaos.events.seen import Ended, Observed
+from chaos.journal import Journal, read
 from chaos.record import Record
 from tests.journals import SEEN, STEPS, Story, recovered, reference, refusing, state, stuck
 

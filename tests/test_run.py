@@ -23,10 +23,12 @@ import pytest
 
 from chaos import journal, reading
 from chaos.errors import HarnessError
+from chaos.events import Event
+from chaos.events.done import Injecting
+from chaos.events.seen import Ended, Exited, Measured, Observed, Reached, Reloaded, Started
 from chaos.faults import Scene
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
-from chaos.journal import Ended, Event, Exited, Injecting, Measured, Observed, Reached, Reloaded, Started
 from chaos.leftovers import PREFIX, sweep
 from chaos.plan import Plan, parse_plan
 from chaos.run import execute

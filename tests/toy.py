@@ -16,10 +16,12 @@ import chaos
 from chaos import campaign, results
 from chaos.campaign import Cell, Runner
 from chaos.checks import Terms
+from chaos.events import Event
+from chaos.events.seen import Exited, Reached
 from chaos.explorers import Explorer
 from chaos.explorers.fixed import Fixed
 from chaos.faults import Fault
-from chaos.journal import AnyEvent, Event, Exited, Reached
+from chaos.journal import AnyEvent
 from chaos.plan import Case, parse_plan
 from chaos.record import Record
 from chaos.results import CellResult, Landed, RunResult

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chaos.audit import audit_all
-from chaos.journal import Audited, Journal
+from chaos.events.done import Audited
+from chaos.journal import Journal
 
 AUDIT_BYTES = 64 << 20
 """The most that is audited in a run: it takes a second to decode. Runs that measure what is stored have gigabytes."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chaos.verdict import PASS, Verdict, fail, unknown
 
 if TYPE_CHECKING:
-    from chaos.journal import Observation
+    from chaos.events.seen import Observation
     from chaos.mask import Json
     from chaos.record import Record
 

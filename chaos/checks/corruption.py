@@ -11,7 +11,7 @@ from chaos.checks.finishes import loud
 from chaos.verdict import PASS, Verdict, fail, unknown
 
 if TYPE_CHECKING:
-    from chaos.journal import StoreDamaged
+    from chaos.events.done import StoreDamaged
     from chaos.record import Record
     from chaos.targets import Facts
 

@@ -12,7 +12,7 @@ from chaos.checks._diff import DID_NOT_FINISH, Difference, short, times, unfinis
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
-    from chaos.journal import Effected
+    from chaos.events.seen import Effected
     from chaos.record import Record
     from chaos.targets import Facts
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, counted, verdict
-from chaos.journal import Reached, Started
+from chaos.events.seen import Reached, Started
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:

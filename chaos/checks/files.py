@@ -11,7 +11,7 @@ from chaos.checks._diff import Difference, counted, final_observations, verdict
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
-    from chaos.journal import FileEntry, Observation, Repository
+    from chaos.events.seen import FileEntry, Observation, Repository
     from chaos.record import Record
     from chaos.targets import Facts
 

@@ -11,7 +11,7 @@ from chaos.checks._diff import counted, limited, short
 from chaos.verdict import PASS, Verdict, fail, unknown
 
 if TYPE_CHECKING:
-    from chaos.journal import Exited
+    from chaos.events.seen import Exited
     from chaos.record import Record
     from chaos.targets import Facts
 

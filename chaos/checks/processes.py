@@ -13,7 +13,7 @@ from chaos.checks._diff import Difference, final_observations, short, times, ver
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
-    from chaos.journal import Observation
+    from chaos.events.seen import Observation
     from chaos.record import Record
     from chaos.targets import Facts
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, counted, verdict
-from chaos.journal import Asked, Exited
+from chaos.events.seen import Asked, Exited
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from chaos.mask import masked
 from chaos.verdict import Verdict, unknown
 
 if TYPE_CHECKING:
-    from chaos.journal import Asked
+    from chaos.events.seen import Asked
     from chaos.mask import Json
     from chaos.record import Record
     from chaos.targets import Facts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, canonical, limited, short, verdict
-from chaos.journal import Asked, Effected
+from chaos.events.seen import Asked, Effected
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:

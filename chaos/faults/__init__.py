@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
 
 from chaos.errors import HarnessError
-from chaos.journal import AnyEvent, DiskWiped, HostRenamed, Journal, Signalled
+from chaos.events.done import DiskWiped, HostRenamed, Signalled
+from chaos.journal import AnyEvent, Journal
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Sandbox, Survival

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.errors import ScenarioError
+from chaos.events.seen import Spoiled
 from chaos.faults import hit
-from chaos.journal import AnyEvent, Spoiled
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chaos.errors import HarnessError
+from chaos.events.done import Released
+from chaos.events.seen import Asked, Exited, Reached
 from chaos.faults import Fault, Plain, Scene, first, hit
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
-from chaos.journal import AnyEvent, Asked, Exited, Reached, Released
+from chaos.journal import AnyEvent
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival

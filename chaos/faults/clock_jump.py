@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from chaos.errors import HarnessError
+from chaos.events.done import ClockMoved, ClockRead
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, ClockMoved, ClockRead, Exited
+from chaos.journal import AnyEvent
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival

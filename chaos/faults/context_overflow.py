@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.errors import ScenarioError
+from chaos.events.seen import Asked
 from chaos.faults import Plain, Scene, hit
-from chaos.journal import AnyEvent, Asked
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
 from chaos.world.refusals import TOO_LONG

@@ -9,8 +9,10 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from chaos.durable import Durable
+from chaos.events.done import StoreDamaged
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, Exited, StoreDamaged
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
 from chaos.stores import Delta, Store, digest

@@ -9,8 +9,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from chaos.events.done import Signalled
+from chaos.events.seen import Ended, Exited
 from chaos.faults import Loading, Plain, Scene, first, hit
-from chaos.journal import AnyEvent, Ended, Exited, Signalled
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
 

@@ -11,8 +11,9 @@ from threading import Timer
 from typing import Literal
 
 from chaos.errors import HarnessError
+from chaos.events.done import CallFailed, DiskFilled, DiskFreed
 from chaos.faults import Plain, Scene, first, hit, off_the_disk
-from chaos.journal import AnyEvent, CallFailed, DiskFilled, DiskFreed
+from chaos.journal import AnyEvent
 from chaos.leftovers import surely
 from chaos.outfit import Outfit
 from chaos.results import Landed

@@ -6,8 +6,10 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaos.events.done import DiskWiped, HostRenamed, Signalled
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, DiskWiped, Exited, HostRenamed, Signalled
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
 from chaos.scenario.units import Seconds

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaos.events.done import Overlapped, PresumedDead
+from chaos.events.seen import Exited, Reached, Started
 from chaos.faults import Disk, Plain, Scene, Wakes, first, hit
-from chaos.journal import AnyEvent, Exited, Overlapped, PresumedDead, Reached, Started
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
 from chaos.stores import Store

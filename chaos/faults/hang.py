@@ -6,8 +6,10 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaos.events.done import HeartbeatMissed, Stopped
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, Exited, HeartbeatMissed, Stopped
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
 from chaos.sandbox.tree import settled

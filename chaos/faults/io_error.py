@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chaos.errors import HarnessError
+from chaos.events.done import CallFailed
 from chaos.faults import Plain, Scene, hit
-from chaos.journal import AnyEvent, CallFailed
+from chaos.journal import AnyEvent
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival

@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from typing import Literal
 
 from chaos.errors import HarnessError, ScenarioError
+from chaos.events.done import Healed, LinkHit, Poisoned
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, Healed, LinkHit, Poisoned
+from chaos.journal import AnyEvent
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from chaos.events.done import DiskWiped, MemoryClamped, Signalled
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, DiskWiped, Exited, MemoryClamped, Signalled
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
 from chaos.scenario.units import Bytes

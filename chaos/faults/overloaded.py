@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from chaos.events.seen import Asked
 from chaos.faults import Plain, Scene, hit
 from chaos.faults._replies import some
-from chaos.journal import AnyEvent, Asked
+from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
 from chaos.scenario.units import Seconds

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chaos.errors import HarnessError
+from chaos.events.done import PowerLost
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit, off_the_disk
-from chaos.journal import AnyEvent, Exited, PowerLost
+from chaos.journal import AnyEvent
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival

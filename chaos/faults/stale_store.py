@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from chaos.copies import SERVERS
 from chaos.errors import HarnessError, ScenarioError
+from chaos.events.done import StoreRolledBack
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, Exited, StoreRolledBack
+from chaos.journal import AnyEvent
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Survival

@@ -10,9 +10,10 @@ from importlib.util import find_spec
 from typing import Literal
 
 from chaos.errors import HarnessError
+from chaos.events.done import Poisoned, ServerBack, ServerKilled
 from chaos.faults import Plain, Scene, first, hit
 from chaos.faults.network import hits_of
-from chaos.journal import AnyEvent, Journal, Poisoned, ServerBack, ServerKilled
+from chaos.journal import AnyEvent, Journal
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival

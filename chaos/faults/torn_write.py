@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.errors import HarnessError
+from chaos.events.done import ServerBack, ServerKilled, StoreDamaged
+from chaos.events.seen import Exited
 from chaos.faults import Plain, Scene, first, hit
-from chaos.journal import AnyEvent, Exited, ServerBack, ServerKilled, StoreDamaged
+from chaos.journal import AnyEvent
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Survival

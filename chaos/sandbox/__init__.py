@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from chaos.journal import Observation
+from chaos.events.seen import Observation
 
 if TYPE_CHECKING:
     from chaos.targets import Strategy

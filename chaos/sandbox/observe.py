@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import HarnessError
-from chaos.journal import FileEntry, Observation, ProcessEntry, Repository
+from chaos.events.seen import FileEntry, Observation, ProcessEntry, Repository
 from chaos.sandbox import Watch, Zones
 
 MASK = "$SANDBOX"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from chaos import clock
 from chaos.errors import HarnessError
-from chaos.journal import Observation
+from chaos.events.seen import Observation
 from chaos.sandbox import Able, Watch, Zones, cgroup, disk, hierarchy, strace, syscalls
 from chaos.sandbox import warm as warmth
 from chaos.sandbox.incarnation import START_SECONDS, Incarnation, order

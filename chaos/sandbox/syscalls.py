@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from chaos.journal import Called, CallFailed, Journal
+from chaos.events.done import CallFailed
+from chaos.events.seen import Called
+from chaos.journal import Journal
 from chaos.plan import SYSCALLS
 
 # linux/audit.h, and the numbers of asm/unistd_64.h and asm-generic/unistd.h

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.errors import HarnessError
-from chaos.journal import Healed, Journal, LinkHit, Poisoned
+from chaos.events.done import Healed, LinkHit, Poisoned
+from chaos.journal import Journal
 from chaos.toxiproxy.bout import KILLED, Bout, Hit, Passage
 from chaos.toxiproxy.servers import Driven
 from chaos.toxiproxy.tap import HOST, Loop, Tap

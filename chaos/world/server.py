@@ -17,7 +17,8 @@ from typing import Any, Self
 
 import msgspec
 
-from chaos.journal import AnyEvent, Asked, Journal, Spoiled
+from chaos.events.seen import Asked, Spoiled
+from chaos.journal import AnyEvent, Journal
 from chaos.world import Brain, Reply, anthropic_messages, openai_chat, refusals, services, turn_of
 from chaos.world.delivery import Spoil
 from chaos.world.door import Door

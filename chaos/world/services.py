@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from chaos.journal import Effected
+from chaos.events.seen import Effected
 from chaos.world import Brain
 from chaos.world.tokens import canonical, digest
 

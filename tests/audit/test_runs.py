@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.journal import Audited
+from chaos.events.done import Audited
 from chaos.targets.reference import Reference
 from tests.cells import ReferenceCell
 

@@ -15,8 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaos import ports
+from chaos.events import Event
+from chaos.events.seen import Exited, Started
 from chaos.faults import FIRST_HOST
-from chaos.journal import Event, Exited, Journal, Started
+from chaos.journal import Journal
 from chaos.plan import Plan
 from chaos.registry import load
 from chaos.run import Setup, execute

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from chaos.checks.corruption import Corruption
-from chaos.journal import Audited
+from chaos.events.done import Audited
 from chaos.verdict import PASS, Outcome, Verdict
 from tests.journals import FACTS, STEPS, TERMS, Story, recovered, reference, state
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from chaos.checks import Terms
 from chaos.checks.fencing import Fencing
-from chaos.journal import Effected, Exited, PresumedDead, Reached, Started
+from chaos.events.done import PresumedDead
+from chaos.events.seen import Effected, Exited, Reached, Started
 from chaos.record import Record
 from chaos.verdict import Outcome, Verdict
 from tests.journals import FACTS, TERMS, Story, recovered, reference, stuck

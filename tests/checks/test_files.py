@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from chaos.checks.files import Files
-from chaos.journal import FileEntry, Observation, Repository
+from chaos.events.seen import FileEntry, Observation, Repository
 from chaos.verdict import PASS, Outcome, Verdict
 from tests.journals import FACTS, SEEN, TERMS, Story, recovered, reference, refusing, seen
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaos.checks.processes import Processes
-from chaos.journal import Observation, ProcessEntry
+from chaos.events.seen import Observation, ProcessEntry
 from chaos.verdict import PASS, Outcome, Verdict
 from tests.journals import FACTS, SEEN, SERVER, SHELL, TERMS, Story, recovered, reference, refusing, seen
 

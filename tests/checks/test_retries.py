@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.checks.retries import Retries
-from chaos.journal import Asked
+from chaos.events.seen import Asked
 from chaos.verdict import PASS, Verdict
 from tests.journals import FACTS, TERMS, Story, digest, recovered, reference, stuck
 

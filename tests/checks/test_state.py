@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from chaos.checks.state import State
-from chaos.journal import Asked
+from chaos.events.seen import Asked
 from chaos.record import Record
 from chaos.verdict import PASS, Outcome, Verdict
 from tests.journals import FACTS, GOAL, STEPS, TERMS, Story, digest, recovered, reference, refusing, state

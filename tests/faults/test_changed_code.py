@@ -11,9 +11,11 @@ import pytest
 from chaos.campaign import Runner, landings
 from chaos.checks import Terms
 from chaos.checks.state import State
+from chaos.events.done import Released, Signalled
+from chaos.events.seen import Asked, Exited, Reached
 from chaos.faults.changed_code import ChangedCode
 from chaos.faults.kill import Kill
-from chaos.journal import AnyEvent, Asked, Exited, Reached, Released, Signalled
+from chaos.journal import AnyEvent
 from chaos.plan import parse_plan
 from chaos.record import Record
 from chaos.targets.reference import Reference

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from chaos.events.done import ClockMoved, ClockRead
+from chaos.events.seen import Exited
 from chaos.faults.clock_jump import ClockJump
 from chaos.faults.kill import Kill
-from chaos.journal import AnyEvent, ClockMoved, ClockRead, Exited
+from chaos.journal import AnyEvent
 from chaos.sandbox.process import able
 from chaos.targets.reference import Reference
 from chaos.verdict import CellVerdict

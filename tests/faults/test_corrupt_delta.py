@@ -11,8 +11,10 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from chaos.durable import Durable
+from chaos.events.done import Audited, StoreDamaged
+from chaos.events.seen import Exited
 from chaos.faults.corrupt_delta import CorruptDelta
-from chaos.journal import AnyEvent, Audited, Exited, StoreDamaged
+from chaos.journal import AnyEvent
 from chaos.stores import Store
 from chaos.stores.jsonl import Jsonl
 from chaos.stores.langgraph_sqlite import DATABASE, LanggraphSqlite

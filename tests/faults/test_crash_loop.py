@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from chaos.errors import ScenarioError
+from chaos.events.done import Signalled
+from chaos.events.seen import Ended, Exited, Started
 from chaos.faults import Loading
 from chaos.faults.crash_loop import CrashLoop
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
 from chaos.faults.oom_kill import OomKill
-from chaos.journal import AnyEvent, Ended, Exited, Signalled, Started
+from chaos.journal import AnyEvent
 from chaos.plan import parse_plan
 from chaos.sandbox.process import able
 from chaos.scenario.loader import load

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos.events.done import CallFailed, DiskFilled, DiskFreed
 from chaos.faults.disk_full import DiskFull
-from chaos.journal import AnyEvent, CallFailed, DiskFilled, DiskFreed
+from chaos.journal import AnyEvent
 from chaos.sandbox import disk, strace
 from chaos.verdict import CellVerdict
 from tests import toy

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.events.done import DiskWiped, HostRenamed, Signalled
+from chaos.events.seen import Exited
 from chaos.faults.evict import Evict
-from chaos.journal import AnyEvent, DiskWiped, Exited, HostRenamed, Signalled
+from chaos.journal import AnyEvent
 from chaos.sandbox.process import able
 from chaos.verdict import CellVerdict
 from tests import toy

@@ -11,22 +11,13 @@ from chaos import judge
 from chaos.checks import Terms
 from chaos.checks.fencing import Fencing
 from chaos.errors import HarnessError
+from chaos.events.done import HeartbeatMissed, Overlapped, PresumedDead
+from chaos.events.seen import Asked, Effected, Exited, Observed, Reached, Started
 from chaos.faults import Disk, Scene, Wakes
 from chaos.faults.evict import Evict
 from chaos.faults.false_dead import FalseDead
 from chaos.faults.kill import Kill
-from chaos.journal import (
-    AnyEvent,
-    Asked,
-    Effected,
-    Exited,
-    HeartbeatMissed,
-    Observed,
-    Overlapped,
-    PresumedDead,
-    Reached,
-    Started,
-)
+from chaos.journal import AnyEvent
 from chaos.landing import misses
 from chaos.plan import parse_plan
 from chaos.record import Record

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from chaos.events.done import HeartbeatMissed, Stopped
+from chaos.events.seen import Asked, Exited
 from chaos.faults.hang import Hang
 from chaos.faults.kill import Kill
-from chaos.journal import AnyEvent, Asked, Exited, HeartbeatMissed, Stopped
+from chaos.journal import AnyEvent
 from chaos.verdict import CellVerdict
 from tests import toy
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from chaos.events.done import CallFailed
 from chaos.faults.io_error import IoError
-from chaos.journal import CallFailed
 from chaos.sandbox import syscalls
 from chaos.targets.reference.strategies.chat_history import ChatHistory
 from chaos.targets.reference.strategies.semantic import Semantic

@@ -8,8 +8,10 @@ from typing import Literal
 
 import pytest
 
+from chaos.events.done import Signalled
+from chaos.events.seen import Exited
 from chaos.faults.kill import Kill
-from chaos.journal import AnyEvent, Exited, Signalled
+from chaos.journal import AnyEvent
 from chaos.verdict import CellVerdict
 from tests import toy
 

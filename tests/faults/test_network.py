@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from chaos.errors import ScenarioError
+from chaos.events.done import Healed, LinkHit, Poisoned
+from chaos.events.seen import Asked
 from chaos.faults.network import Network
-from chaos.journal import Asked, Healed, LinkHit, Poisoned
 from chaos.toxiproxy.servers import PROGRAM
 from chaos.verdict import CellVerdict
 from tests import toy

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.events.done import DiskWiped, MemoryClamped, Signalled
+from chaos.events.seen import Exited
 from chaos.faults.oom_kill import OomKill
-from chaos.journal import AnyEvent, DiskWiped, Exited, MemoryClamped, Signalled
+from chaos.journal import AnyEvent
 from chaos.sandbox.process import able
 from chaos.verdict import CellVerdict
 from tests import toy

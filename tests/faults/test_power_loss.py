@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from chaos import leftovers
+from chaos.events.done import PowerLost
+from chaos.events.seen import Exited
 from chaos.faults.power_loss import PowerLoss
-from chaos.journal import AnyEvent, Exited, PowerLost
+from chaos.journal import AnyEvent
 from chaos.sandbox import disk
 from chaos.targets.reference.strategies.chat_history import ChatHistory
 from chaos.targets.reference.strategies.semantic import Semantic

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from chaos.events import NULL
+from chaos.events.seen import Asked
 from chaos.faults.rate_limit import RateLimit
-from chaos.journal import NULL, AnyEvent, Asked
+from chaos.journal import AnyEvent
 from chaos.verdict import CellVerdict
 from tests import replies, toy
 

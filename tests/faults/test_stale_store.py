@@ -8,8 +8,10 @@ import pytest
 
 from chaos import registry
 from chaos.errors import ScenarioError
+from chaos.events.done import StoreRolledBack
+from chaos.events.seen import Effected, Exited
 from chaos.faults.stale_store import StaleStore
-from chaos.journal import AnyEvent, Effected, Exited, StoreRolledBack
+from chaos.journal import AnyEvent
 from chaos.stores.jsonl import Jsonl
 from chaos.targets.reference import Reference
 from chaos.targets.reference.strategies.events import Events

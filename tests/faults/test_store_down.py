@@ -14,11 +14,12 @@ import pytest
 from chaos import campaign, registry
 from chaos.campaign import Cell, Runner
 from chaos.errors import HarnessError
+from chaos.events.done import Healed, LinkHit, Poisoned, ServerBack, ServerKilled
+from chaos.events.seen import Exited, Reached, Started
 from chaos.explorers.fixed import Fixed
 from chaos.faults import Fault
 from chaos.faults.kill import Kill
 from chaos.faults.store_down import StoreDown
-from chaos.journal import Exited, Healed, LinkHit, Poisoned, Reached, ServerBack, ServerKilled, Started
 from chaos.journal import read as read_journal
 from chaos.plan import parse_plan
 from chaos.pool import Pool

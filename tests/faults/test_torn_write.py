@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from chaos import registry
+from chaos.events.done import Audited, StoreDamaged
+from chaos.events.seen import Exited
 from chaos.faults.torn_write import TornWrite
-from chaos.journal import AnyEvent, Audited, Exited, StoreDamaged
+from chaos.journal import AnyEvent
 from chaos.stores.jsonl import Jsonl
 from chaos.targets.reference import Reference
 from chaos.verdict import CellVerdict

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos import journal
-from chaos.journal import Started
+from chaos.events.seen import Started
 
 QUICK = """\
 version: 1

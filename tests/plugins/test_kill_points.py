@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.journal import Effected
+from chaos.events.seen import Effected
 from chaos.plugins import kill_points
 from chaos.plugins.command_line import main
 from chaos.plugins.kill_points import Figure, Skipped

@@ -11,22 +11,9 @@ import msgspec
 import pytest
 
 from chaos import results
-from chaos.journal import (
-    Asked,
-    DiskWiped,
-    Effected,
-    Ended,
-    Exited,
-    HostRenamed,
-    Injecting,
-    Journal,
-    Measured,
-    MemoryClamped,
-    Reached,
-    Signalled,
-    Started,
-    StoreDamaged,
-)
+from chaos.events.done import DiskWiped, HostRenamed, Injecting, MemoryClamped, Signalled, StoreDamaged
+from chaos.events.seen import Asked, Effected, Ended, Exited, Measured, Reached, Started
+from chaos.journal import Journal
 from chaos.plan import STEP_PHASES
 from chaos.results import CampaignInfo, CellResult, Landed, RecoveryTime, RunResult, Storage, Tokens
 from chaos.verdict import PASS, CellVerdict, Verdict, fail, unknown

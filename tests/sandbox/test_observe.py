@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.journal import FileEntry, Observation, ProcessEntry
+from chaos.events.seen import FileEntry, Observation, ProcessEntry
 from chaos.sandbox import Watch, Zones
 from chaos.sandbox.observe import CHUNK_BYTES, descendants, observe
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from chaos.campaign import Runner
+from chaos.events.seen import Called
 from chaos.explorers.syscall import Syscall
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
 from chaos.faults.power_loss import PowerLoss
-from chaos.journal import Called
 from chaos.sandbox import disk, syscalls
 from chaos.sandbox.process import ProcessSandbox, able
 from chaos.targets import Launch, Strategy

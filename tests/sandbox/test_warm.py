@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from chaos.errors import HarnessError
-from chaos.journal import Asked, Effected, Exited, Observed, Reached
+from chaos.events.seen import Asked, Effected, Exited, Observed, Reached
 from chaos.plan import parse_plan
 from chaos.run import Setup, execute
 from chaos.sandbox import warm

@@ -20,7 +20,8 @@ from typing import Any, cast
 import pytest
 
 from chaos.durable import Lease, environment
-from chaos.journal import Asked, Effected, Journal
+from chaos.events.seen import Asked, Effected
+from chaos.journal import Journal
 from chaos.pool import Pool
 from chaos.probe import GATE
 from chaos.targets import Strategy, zone_env

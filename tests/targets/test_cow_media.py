@@ -18,10 +18,11 @@ import pytest
 
 from chaos import leftovers, registry
 from chaos.errors import ScenarioError
+from chaos.events import Event
+from chaos.events.seen import Exited, HostDid, Measured, Observed, Reached, Reloaded
 from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
-from chaos.journal import Event, Exited, HostDid, Measured, Observed, Reached, Reloaded
 from chaos.plan import parse_plan
 from chaos.pool import Pool
 from chaos.record import Record

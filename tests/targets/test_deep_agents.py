@@ -12,7 +12,7 @@ import pytest
 
 from chaos.durable import Durable
 from chaos.errors import ScenarioError
-from chaos.journal import Asked
+from chaos.events.seen import Asked
 from chaos.targets import Strategy
 from chaos.targets.reference import Reference
 from chaos.targets.reference.agent import Completion

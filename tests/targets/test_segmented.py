@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chaos.errors import ScenarioError
-from chaos.journal import Asked
+from chaos.events.seen import Asked
 from chaos.targets import Strategy
 from chaos.targets.reference import Reference
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from chaos.durable import Durable, Lease
+from chaos.events.seen import Exited, Reached, Reloaded
 from chaos.faults import Fault
 from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
 from chaos.faults.rate_limit import RateLimit
-from chaos.journal import Exited, Reached, Reloaded
 from chaos.plan import parse_plan
 from chaos.pool import Pool
 from chaos.record import Record

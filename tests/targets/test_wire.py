@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.journal import Asked
+from chaos.events.seen import Asked
 from chaos.targets.reference.agent import Completion, start, think
 from chaos.targets.reference.model import Model, PromptTooLong, parse
 from chaos.targets.reference.stream import Stream

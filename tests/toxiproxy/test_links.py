@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from chaos.durable import VARIABLE, Lease, environment
 from chaos.errors import HarnessError
-from chaos.journal import Healed, Journal, LinkHit, Poisoned
+from chaos.events.done import Healed, LinkHit, Poisoned
+from chaos.journal import Journal
 from chaos.leftovers import PREFIX
 from chaos.toxiproxy.client import Client
 from chaos.toxiproxy.embedded import Embedded

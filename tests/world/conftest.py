@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from chaos.journal import Asked, Effected, Journal
+from chaos.events.seen import Asked, Effected
+from chaos.journal import Journal
 from chaos.world import Answer, Message, Reply, ToolCall
 from chaos.world.server import World
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.journal import Effected, Journal
+from chaos.events.seen import Effected
+from chaos.journal import Journal
 from chaos.world import Message, Reply
 from chaos.world.door import Door
 from chaos.world.server import World

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.journal import Spoiled
+from chaos.events.seen import Spoiled
 from chaos.world import Reply, anthropic_messages, openai_chat
 from chaos.world.malformed import How, malformed
 from chaos.world.mishaps import Cut, Hold, Lose, Malform, Mishaps, Refuse, Window

@@ -9,7 +9,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.journal import Asked, Journal
+from chaos.events.seen import Asked
+from chaos.journal import Journal
 from chaos.world import Answer, Message, Reply
 from chaos.world.mishaps import Refuse
 from chaos.world.server import World

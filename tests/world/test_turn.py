@@ -5,7 +5,8 @@ from __future__ import annotations
 from http.client import HTTPConnection
 from typing import Any
 
-from chaos.journal import Asked, Journal
+from chaos.events.seen import Asked
+from chaos.journal import Journal
 from chaos.world import Message, turn_of
 from chaos.world.server import World
 from tests.world.conftest import TeaBrain

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaos.errors import HarnessError
-from chaos.journal import Observation
+from chaos.events.seen import Observation
 from chaos.sandbox import Watch, Zones
 from chaos.sandbox.docker import container, engine, exposed, memory, witness
 from chaos.sandbox.docker.life import Caller, Life, Order

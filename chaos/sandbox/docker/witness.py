@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from chaos.journal import Observation
+from chaos.events.seen import Observation
 from chaos.sandbox import Watch, Zones
 from chaos.sandbox.observe import volatile
 
