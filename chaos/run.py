@@ -19,15 +19,16 @@ from chaos.faults import FIRST_HOST, KILL_SECONDS
 from chaos.gate import Gate
 from chaos.host import Host
 from chaos.journal import Journal
-from chaos.leftovers import surely as _surely
+from chaos.leftovers import surely
 from chaos.outfit import together
 from chaos.plan import Plan
 from chaos.record import Record
+from chaos.rig import Rig
+from chaos.rig import Setup as Setup
 from chaos.sandbox import Sandbox
 from chaos.sandbox.disk import Disk
 from chaos.sandbox.syscalls import Calls, Holder
-from chaos.supervisor import Rig, Supervisor
-from chaos.supervisor import Setup as Setup
+from chaos.supervisor import Supervisor
 from chaos.toxiproxy.links import linked
 from chaos.world.server import World
 
@@ -49,21 +50,21 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
         root = leftovers.folder()
-        stack.callback(_surely, partial(leftovers.remove, root))
+        stack.callback(surely, partial(leftovers.remove, root))
         leases = stack.enter_context(setup.pool.leases(setup.strategy.needs))
         world = stack.enter_context(World(setup.brain, journal))
         gate = Gate()
         stack.callback(gate.close)
         sandbox = setup.backend.sandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
-        stack.callback(_surely, sandbox.close)
+        stack.callback(surely, sandbox.close)
         disk = None
         if outfit.disk:
             disk = Disk(root, sandbox.zones, outfit.disk, outfit.disk_bytes)
-            stack.callback(_surely, partial(_close_host, disk, sandbox))
+            stack.callback(surely, partial(_close_host, disk, sandbox))
             sandbox.make_zones()
         host = setup.strategy.host(sandbox, partial(_report, journal))
         if host is not None:
-            stack.callback(_surely, partial(_close_host, host, sandbox))
+            stack.callback(surely, partial(_close_host, host, sandbox))
             world.thinking = host.asked
             sandbox.make_zones()  # it may have put another file system under them
         setup.target.prepare(sandbox.zones.assets, setup.seed)
@@ -76,7 +77,7 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         watch = replace(setup.watch, ports=taken)
         clock = Clock(root / "clock") if outfit.clock else None
         if clock is not None:
-            stack.callback(_surely, clock.close)
+            stack.callback(surely, clock.close)
         rig = Rig(journal, world, gate, sandbox, watch, rng, leases, host, stack=stack, root=root, clock=clock)
         rig = replace(rig, disk=disk, calls=calls)
         if outfit.copies:
@@ -87,7 +88,7 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
             lead = linked(outfit.links, by, world.door.port, leases.parts, journal, root, seed)
             rig = replace(rig, links=stack.enter_context(lead))
         supervisor = Supervisor(setup, plan, rig)
-        stack.callback(_surely, supervisor.undo)
+        stack.callback(surely, supervisor.undo)
         supervisor.supervise()
         return Record(journal.events, setup.volatile)
 

@@ -26,8 +26,6 @@ from chaos.sandbox import Sandbox, Survival
 from chaos.targets import RELEASE, Launch
 from chaos.worker import Worker
 
-__all__ = ["THREAD_ID", "Rig", "Setup", "Supervisor", "agent_environment"]
-
 POLL_SECONDS = 0.02  # an agent without a gate ends unnoticed for at most this long
 EXIT_SECONDS = 0.05  # one of its processes closed its connection: most likely the agent ends, else it goes on
 

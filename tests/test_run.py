@@ -31,9 +31,9 @@ from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
 from chaos.leftovers import PREFIX, sweep
 from chaos.plan import Plan, parse_plan
+from chaos.rig import THREAD_ID
 from chaos.run import execute
 from chaos.sandbox import hierarchy
-from chaos.supervisor import THREAD_ID
 from chaos.world import Message, Reply
 from tests import toy
 

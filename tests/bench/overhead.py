@@ -21,10 +21,10 @@ from chaos.faults import FIRST_HOST
 from chaos.journal import Journal
 from chaos.plan import Plan
 from chaos.registry import load
+from chaos.rig import agent_environment
 from chaos.run import Setup, execute
 from chaos.sandbox.process import ProcessSandbox
 from chaos.scenario import Limits
-from chaos.supervisor import agent_environment
 from chaos.targets import Target
 from chaos.world.server import World
 
