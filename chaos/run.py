@@ -20,7 +20,7 @@ from chaos.gate import Gate
 from chaos.host import Host
 from chaos.journal import Journal
 from chaos.leftovers import surely
-from chaos.outfit import together
+from chaos.outfit import Outfit, together
 from chaos.plan import Plan
 from chaos.record import Record
 from chaos.rig import Rig
@@ -45,52 +45,65 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         HarnessError: the harness could not do its part; nothing is left behind.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    outfit = together(setup.faults[planned.fault].outfit for planned in plan.faults)
     with ExitStack() as stack:
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
-        root = leftovers.folder()
-        stack.callback(surely, partial(leftovers.remove, root))
-        leases = stack.enter_context(setup.pool.leases(setup.strategy.needs))
-        world = stack.enter_context(World(setup.brain, journal))
-        gate = Gate()
-        stack.callback(gate.close)
-        sandbox = setup.backend.sandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
-        stack.callback(surely, sandbox.close)
-        disk = None
-        if outfit.disk:
-            disk = Disk(root, sandbox.zones, outfit.disk, outfit.disk_bytes)
-            stack.callback(surely, partial(_close_host, disk, sandbox))
-            sandbox.make_zones()
-        host = setup.strategy.host(sandbox, partial(_report, journal))
-        if host is not None:
-            stack.callback(surely, partial(_close_host, host, sandbox))
-            world.thinking = host.asked
-            sandbox.make_zones()  # it may have put another file system under them
-        setup.target.prepare(sandbox.zones.assets, setup.seed)
-        if disk is not None:
-            disk.sync()
-        calls = _calls(sandbox, outfit.syscalls | plan.syscalls | setup.syscalls, journal)
-        if calls is not None:
-            stack.callback(calls.close)
-        taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
-        watch = replace(setup.watch, ports=taken)
-        clock = Clock(root / "clock") if outfit.clock else None
-        if clock is not None:
-            stack.callback(surely, clock.close)
-        rig = Rig(journal, world, gate, sandbox, watch, rng, leases, host, stack=stack, root=root, clock=clock)
-        rig = replace(rig, disk=disk, calls=calls)
-        if outfit.copies:
-            kept = Durable(sandbox.zones.durable, leases.parts)
-            rig = replace(rig, copies=Copies(kept, root / "copies", outfit.copies))
-        if outfit.links:
-            by, seed = setup.toxiproxy, rng.getrandbits(63)
-            lead = linked(outfit.links, by, world.door.port, leases.parts, journal, root, seed)
-            rig = replace(rig, links=stack.enter_context(lead))
+        outfit = together(setup.faults[planned.fault].outfit for planned in plan.faults)
+        rig = _fitted(_rig(setup, outfit, journal, rng, stack), setup, plan, outfit)
         supervisor = Supervisor(setup, plan, rig)
         stack.callback(surely, supervisor.undo)
         supervisor.supervise()
         return Record(journal.events, setup.volatile)
+
+
+def _rig(setup: Setup, outfit: Outfit, journal: Journal, rng: random.Random, stack: ExitStack) -> Rig:
+    """Make what every run has; *stack* undoes it."""
+    root = leftovers.folder()
+    stack.callback(surely, partial(leftovers.remove, root))
+    leases = stack.enter_context(setup.pool.leases(setup.strategy.needs))
+    world = stack.enter_context(World(setup.brain, journal))
+    gate = Gate()
+    stack.callback(gate.close)
+    sandbox = setup.backend.sandbox(root / "sandbox", setup.limits.memory_bytes, FIRST_HOST)
+    stack.callback(surely, sandbox.close)
+    disk = Disk(root, sandbox.zones, outfit.disk, outfit.disk_bytes) if outfit.disk else None
+    _under(disk, sandbox, stack)
+    host = setup.strategy.host(sandbox, partial(_report, journal))
+    _under(host, sandbox, stack)
+    if host is not None:
+        world.thinking = host.asked
+    setup.target.prepare(sandbox.zones.assets, setup.seed)
+    taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
+    watch = replace(setup.watch, ports=taken)
+    return Rig(journal, world, gate, sandbox, watch, rng, leases, host, stack=stack, root=root, disk=disk)
+
+
+def _fitted(rig: Rig, setup: Setup, plan: Plan, outfit: Outfit) -> Rig:
+    """Return *rig* with what the faults of *plan* need besides; its stack undoes that too."""
+    if rig.disk is not None:
+        rig.disk.sync()
+    calls = _calls(rig.sandbox, outfit.syscalls | plan.syscalls | setup.syscalls, rig.journal)
+    if calls is not None:
+        rig.stack.callback(calls.close)
+    clock = Clock(rig.root / "clock") if outfit.clock else None
+    if clock is not None:
+        rig.stack.callback(surely, clock.close)
+    rig = replace(rig, calls=calls, clock=clock)
+    if outfit.copies:
+        kept = Durable(rig.sandbox.zones.durable, rig.leases.parts)
+        rig = replace(rig, copies=Copies(kept, rig.root / "copies", outfit.copies))
+    if outfit.links:
+        seed, port = rig.rng.getrandbits(63), rig.world.door.port
+        lead = linked(outfit.links, setup.toxiproxy, port, rig.leases.parts, rig.journal, rig.root, seed)
+        rig = replace(rig, links=rig.stack.enter_context(lead))
+    return rig
+
+
+def _under(under: Host | Disk | None, sandbox: Sandbox, stack: ExitStack) -> None:
+    """Make the zones of *sandbox* anew: *under* may have put another file system under them; *stack* closes it."""
+    if under is not None:
+        stack.callback(surely, partial(_close_host, under, sandbox))
+        sandbox.make_zones()
 
 
 def _report(journal: Journal, what: str, figures: Mapping[str, object]) -> None:
