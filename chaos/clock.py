@@ -48,6 +48,15 @@ def missing() -> str:
     """Return what this machine lacks for a clock that moves, and the remedy; "" if nothing: it is tried once."""
     if not (library := faketime.installed()):
         return "no libfaketime: the agent's clock cannot be moved; apt-get install libfaketime"
+    try:
+        _try()
+    except (HarnessError, OSError, ValueError) as error:
+        return f"{library} does not move a clock here ({error}); install it for this machine's C library"
+    return ""
+
+
+def _try() -> None:
+    """Move a clock; raises what went wrong."""
     folder = leftovers.folder("clock-")
     try:
         clock = Clock(folder)
@@ -56,11 +65,8 @@ def missing() -> str:
             clock.move(TRIAL_SECONDS)
         finally:
             clock.close()
-    except (HarnessError, OSError, ValueError) as error:
-        return f"{library} does not move a clock here ({error}); install it for this machine's C library"
     finally:
         leftovers.remove(folder)
-    return ""
 
 
 class Clock:

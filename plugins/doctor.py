@@ -13,7 +13,7 @@ import shutil
 import typing
 from collections.abc import Collection, Iterator, Mapping
 
-from chaos import leftovers, registry
+from chaos import registry
 from chaos.faults import Fault
 from chaos.pool import Pool
 from chaos.sandbox import Able, Backend, backends
@@ -86,7 +86,6 @@ def examine() -> Examination:
     able = {backend.name: backend.able() for backend in all_}
     faults = {name: _made("faults", name) for name in registry.names("faults")}
     strategies = dict(_strategies(pool))
-    leftovers.sweep_own()
     return Examination(
         powers={name: dict(_powers(can)) for name, can in able.items()},
         programs=dict(_programs(pool)),

@@ -230,7 +230,7 @@ def test_an_agent_that_hangs_is_stopped_at_the_deadline(tmp_path: Path, code: st
 
 
 def test_the_deadline_is_for_the_whole_run(tmp_path: Path) -> None:
-    ran = toy.run(tmp_path, "sys.exit(1)", deadline_seconds=0.3, backoff_limit=1000)
+    ran = toy.run(tmp_path, "sys.exit(1)", deadline_seconds=1.0, backoff_limit=1000)
     assert ran.record.ended == "deadline"
     assert 1 < ran.record.attempts < 1000
 

@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -59,7 +58,7 @@ class Trace:
         traced = ",".join((*NEEDED, *(f"?{name}" for name in (*OLD, *ALSO))))
         command = ["strace", "-f", "-o", os.fspath(log), "-e", f"trace={traced}", "-e", "status=failed", "-y"]
         command += [word for pid in pids for word in ("-p", str(pid))]
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
+        self._said = open(os.memfd_create("strace"), "w+b")  # noqa: SIM115 (closed by close)
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -30,6 +30,7 @@ def ask(answers):
 
 toy.ask = ask
 work()
+time.sleep(0.1)  # a close that is late must come while somebody looks
 """
 """The toy agent asks its model again when a connection broke."""
 
