@@ -16,6 +16,10 @@ _COPY = "fork"
 """The source of a checkpoint that is a copy of another one."""
 
 
+_FIRST_STEP = -1
+"""The step of the checkpoint that takes in the first input of a thread."""
+
+
 class Forest:
     """The trees of *checkpoints*; *findings* are of kind "unlinked", *broken* the checkpoints that they are about.
 
@@ -40,8 +44,10 @@ class Forest:
     def _trouble(self, one: Checkpoint) -> str:
         """Return what is wrong with the link of *one* by itself."""
         if one.parent is None:
-            first = next(iter(self._checkpoints))
-            return "" if one.id == first or one.source == _COPY else "it has no parent, and is not the first"
+            # By its step or, where that one was pruned, by its id: of two that a clock was set back between, the id
+            # does not tell which came first.
+            first = one.step == _FIRST_STEP or one.id == next(iter(self._checkpoints))
+            return "" if first or one.source == _COPY else "it has no parent, and is not the first"
         parent = self._checkpoints.get(one.parent)
         if parent is None:
             return f"its parent, checkpoint {one.parent}, is not there"

@@ -48,6 +48,10 @@ class BudgetExhausted(Exception):
     """The agent has used up the steps that it may take, by its own account."""
 
 
+class Unfinished(Exception):
+    """What drives the agent stopped before its work was done."""
+
+
 class Agent:
     """The agent in this process; *thread* is its identity over all incarnations, *durable* is all that outlives it."""
 
@@ -131,7 +135,8 @@ class Agent:
 
     def finished(self, state: State) -> None:
         """Announce that all is done; the snapshot is the whole state."""
-        assert done(state)
+        if not done(state):
+            raise Unfinished(f"the runtime calls the work finished after {turns(state)} turns, and it is not")
         point("finished", turns(state), state=self._digest(state), snapshot=state)
 
     def close(self) -> None:

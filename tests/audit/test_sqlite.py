@@ -7,6 +7,7 @@ import functools
 import shutil
 import sqlite3
 import tempfile
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -42,6 +44,23 @@ def test_a_whole_thread_has_no_damage(tmp_path: Path, story: str, durability: st
         found = audit(str(stored(tmp_path / f"{every}.db", story, every, durability)), "t")
         assert [str(one) for one in found.findings] == [], every
         assert found.checkpoints > 0 and found.blind
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_a_thread_over_a_clock_that_was_set_back_has_none(
+    tmp_path: Path, every: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids begin with the wall clock, so that what is written later sorts before."""
+    with closing(sqlite3.connect(tmp_path / "c.db", check_same_thread=False)) as connection:
+        app = loop(SqliteSaver(connection), every)
+        app.invoke(first_input(), CONFIG, durability="sync")
+        earlier = time.time_ns() - 3600 * 10**9
+        monkeypatch.setattr(ids.time, "time_ns", lambda: earlier)
+        monkeypatch.setattr(ids, "_last_v6_timestamp", None)  # another process
+        app.invoke(first_input(), CONFIG, durability="sync")
+        first = connection.execute("SELECT min(checkpoint_id), parent_checkpoint_id FROM checkpoints").fetchone()
+    assert first[1] is not None, "the least id is not the first"
+    assert [str(one) for one in audit(str(tmp_path / "c.db"), "t").findings] == []
 
 
 def test_a_thread_of_the_asynchronous_saver_has_none(tmp_path: Path) -> None:
