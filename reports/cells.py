@@ -40,8 +40,10 @@ VERDICT_SEVERITY = {verdict: rank for rank, verdict in enumerate(CellVerdict)}
 BROKEN_STATES = frozenset({State.BROKEN, State.REFUSED, State.SOMETIMES})
 UNPROVED_STATES = frozenset({State.NOT_EXERCISED, State.UNKNOWN})
 
-_LOSSES = (
+LOSSES = (
     ("corruption", "silently wrong", "SILENT"),  # the worst answer: nobody noticed
+    ("streams", "half a reply believed", "HALF"),
+    ("fencing", "two workers at once", "TWO"),
     ("files", "lost files", "FILES"),
     ("processes", "lost processes", "PROCESSES"),
     ("environment", "lost environment", "ENVIRONMENT"),
@@ -50,6 +52,7 @@ _LOSSES = (
     ("effects", "effects not once", "EFFECTS"),
     ("budget", "lost its budget", "BUDGET"),
     ("state", "lost state", "STATE"),
+    ("retries", "pesters the model", "PESTERS"),
 )
 """What a cell says of its broken checks: the first of these, for it is the cause or the worst of the others."""
 _TERMINAL = {
@@ -176,7 +179,7 @@ def _loss(verdict: CellVerdict, runs: Sequence[RunResult]) -> tuple[str, str]:
     broke = {name for run in runs for name in run.broke}
     if "corruption" not in broke and verdict in (CellVerdict.REFUSED, CellVerdict.STUCK):
         return str(verdict), verdict.upper()
-    return next(((words, word) for check, words, word in _LOSSES if check in broke), ("broken", "BROKEN"))
+    return next(((words, word) for check, words, word in LOSSES if check in broke), ("broken", "BROKEN"))
 
 
 def _recovered(run: RunResult) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from chaos import results
-from chaos.reports import matrix
+from chaos import registry, results
+from chaos.reports import cells, matrix
 from chaos.reports.cells import Cell, State
 from chaos.results import Campaign
 from chaos.verdict import CellVerdict
@@ -128,3 +128,8 @@ def test_skips_are_grouped_by_reason(campaign: Campaign) -> None:
 def test_the_worst_cell_is_replayed(campaign: Campaign) -> None:
     assert "--chaos-strategy delta:every=5" in matrix.of(campaign).replay
     assert matrix.of(campaign).bad[0].word == "silently wrong"
+
+
+def test_every_check_has_its_words() -> None:
+    """`finishes` has none: a run that did not finish is refused or stuck, and says so."""
+    assert {check for check, _, _ in cells.LOSSES} == set(registry.names("checks")) - {"finishes"}
