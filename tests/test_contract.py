@@ -15,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from chaos import registry
+from chaos.cell import chain_of
 from chaos.checks import Check
 from chaos.durable import Durable
 from chaos.errors import ScenarioError, UnknownName
@@ -22,6 +23,7 @@ from chaos.explorers import Explorer
 from chaos.faults import Fault
 from chaos.outfit import Outfit
 from chaos.sandbox import Able, Survival
+from chaos.scenario.loader import load
 from chaos.servers import Server
 from chaos.stores import Store
 from chaos.targets import Strategy, Target
@@ -116,6 +118,14 @@ def test_it_has_all_that_its_kind_asks_for(kind: str, name: str) -> None:
         if inspect.isfunction(wanted) and not each.startswith("_"):
             wants, has = (list(inspect.signature(one).parameters) for one in (wanted, getattr(type(made), each)))
             assert has[: len(wants)] == wants, f"{each} takes {has}, the protocol says {wants}"
+
+
+def test_every_fault_has_a_scenario_and_tests_of_its_own() -> None:
+    root = Path(__file__).parents[1]
+    loaded = [load(path) for path in (root / "scenarios").glob("*.chaos.yaml")]
+    kinds = {spec.kind for scenario in loaded for fault in scenario.faults for spec in chain_of(fault)}
+    assert sorted(kinds) == registry.names("faults")
+    assert [name for name in sorted(kinds) if not (root / f"tests/faults/test_{name}.py").exists()] == []
 
 
 @pytest.mark.parametrize("name", registry.names("faults"))
