@@ -19,6 +19,7 @@ from markupsafe import Markup
 from chaos import tax
 from chaos.reports import drawing, growth, numbers, text
 from chaos.reports import matrix as matrices
+from chaos.reports.bands import bands
 from chaos.reports.cells import Cell, State
 from chaos.reports.correctness import correctness
 from chaos.reports.evidence import Evidence, Journals
@@ -88,6 +89,7 @@ def render(campaign: Campaign, results_folder: Path) -> str:
         campaign=campaign,
         info=campaign.info,
         matrix=matrix,
+        bands=bands(matrix),
         figures=matrices.figures(matrix, campaign, _duplicates(campaign.runs, journals)),
         cells=views,
         sections={view.cell.anchor for view in views},

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from chaos.reports import matrix as matrices
+from chaos.reports.bands import Band, bands
 from chaos.reports.cells import Cell, Column, State
 from chaos.reports.correctness import Correctness, Share, correctness
 from chaos.reports.matrix import Matrix
@@ -41,28 +42,34 @@ def render(campaign: Campaign, report_path: str | None, width: int) -> list[str]
 
 
 def _matrix_table(matrix: Matrix, width: int) -> list[str]:
-    """Return the strategy x fault table, in as many blocks of columns as *width* needs."""
+    """Return the strategy x fault table in bands, and each in as many blocks of columns as *width* needs."""
     if not matrix.rows:
         return ["no cell was run"]
     label = max(len(_cut(row.strategy)) for row in matrix.rows)
-    heads = [_head(column) for column in matrix.columns]
-    bodies = [[_words(row.cells[i]) for row in matrix.rows] for i in range(len(heads))]
+    lines = [line for band in bands(matrix) for line in _band_table(band, label, width)]
+    if any(cell.state is State.EXPECTED for cell in matrix.cells):
+        lines += [
+            *_wrapped("k/n: runs that recovered; in small letters what the scenario expects to be lost", width),
+            "",
+        ]
+    return lines
+
+
+def _band_table(band: Band, label: int, width: int) -> list[str]:
+    """Return one piece of the table; *label* is the width of the strategies' names."""
+    heads = [_head(column) for column in band.columns]
+    bodies = [[_words(row.cells[i]) for row in band.rows] for i in range(len(heads))]
     widths = [max(len(word) for word in (*heads[i], *bodies[i])) for i in range(len(heads))]
     lines: list[str] = []
     for block in _blocks(widths, width - label):
         for line in (0, 1):
             if any(heads[i][line] for i in block):
                 lines.append(_row("", label, [heads[i][line].ljust(widths[i]) for i in block]))
-        for number_, row in enumerate(matrix.rows):
+        for number_, row in enumerate(band.rows):
             if all(row.cells[i] is None for i in block):
                 continue  # this strategy met none of these faults
             lines.append(_row(_cut(row.strategy), label, [bodies[i][number_].ljust(widths[i]) for i in block]))
         lines.append("")
-    if any(cell.state is State.EXPECTED for cell in matrix.cells):
-        lines += [
-            *_wrapped("k/n: runs that recovered; in small letters what the scenario expects to be lost", width),
-            "",
-        ]
     return lines
 
 

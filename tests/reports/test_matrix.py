@@ -6,10 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chaos import registry, results
 from chaos.reports import cells, matrix
-from chaos.reports.cells import Cell, State
+from chaos.reports.bands import FULL, bands
+from chaos.reports.cells import Cell, Column, State
+from chaos.reports.matrix import Headline, Matrix, Row
 from chaos.results import Campaign
 from chaos.verdict import CellVerdict
 
@@ -133,3 +137,20 @@ def test_the_worst_cell_is_replayed(campaign: Campaign) -> None:
 def test_every_check_has_its_words() -> None:
     """`finishes` has none: a run that did not finish is refused or stuck, and says so."""
     assert {check for check, _, _ in cells.LOSSES} == set(registry.names("checks")) - {"finishes"}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12"), st.sets(st.sampled_from("STUV"), min_size=1))))
+def test_bands_have_every_cell_once_and_are_mostly_full(crossed: list[tuple[str, str, set[str]]]) -> None:
+    faults = {(scenario, fault): strategies for scenario, fault, strategies in crossed}
+    columns = tuple(Column(scenario, fault, f"{scenario} {fault}") for scenario, fault in sorted(faults))
+    made = {(name, column.label): object() for column in columns for name in faults[column.scenario, column.fault]}
+    rows = tuple(Row(name, tuple(made.get((name, c.label)) for c in columns)) for name in "STUV")  # type: ignore[arg-type]
+    found = bands(Matrix(columns, rows, Headline("", "", "", State.RECOVERED), ()))
+    shown = [cell for band in found for row in band.rows for cell in row.cells if cell]
+    assert sorted(map(id, shown)) == sorted(map(id, made.values()))
+    assert sorted(column.label for band in found for column in band.columns) == sorted(c.label for c in columns)
+    for band in found:
+        assert all(any(row.cells) for row in band.rows)
+        if len({column.scenario for column in band.columns}) > 1:
+            fields = len(band.rows) * len(band.columns)
+            assert sum(cell is not None for row in band.rows for cell in row.cells) >= FULL * fields
