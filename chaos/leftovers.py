@@ -36,25 +36,25 @@ def surely(clean_up: Callable[[], None]) -> None:
 
 def sweep() -> None:
     """Unmount and remove the folders of harnesses that are dead: killed, they could not do it themselves."""
-    for left, pid in _folders():
-        if not Path(f"/proc/{pid}").exists():
-            remove(left)
+    for left in folders(own=False):
+        remove(left)
 
 
 def sweep_own() -> None:
     """Remove what this process still has, at its end: an interrupt may come between a folder and its clean-up."""
-    for left, pid in _folders():
-        if pid == os.getpid():
-            remove(left)
+    for left in folders(own=True):
+        remove(left)
 
 
-def _folders() -> Iterator[tuple[Path, int]]:
-    """Yield the folders of this user's harnesses in our namespace, with the harness's pid."""
+def folders(*, own: bool) -> Iterator[Path]:
+    """Yield the folders of this process (*own*), or of this user's harnesses in our namespace that are dead."""
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         pid = left.name.removeprefix(PREFIX).partition("-")[0]
         with contextlib.suppress(FileNotFoundError):  # another worker was faster
-            if pid.isdigit() and left.lstat().st_uid == os.getuid():
-                yield left, int(pid)
+            if not pid.isdigit() or left.lstat().st_uid != os.getuid():
+                continue
+            if int(pid) == os.getpid() if own else not Path(f"/proc/{pid}").exists():
+                yield left
 
 
 def remove(left: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from chaos.sandbox import Able, Backend, Sandbox
+from chaos.sandbox import Able, Backend, Sandbox, mounts
 from chaos.sandbox.docker import DockerBackend
 from chaos.sandbox.process import ProcessSandbox, able
 
@@ -34,13 +35,23 @@ class ProcessBackend:
         return ProcessSandbox(root, memory_bytes, hostname)
 
     def sweep(self) -> None:
-        """Nothing: cgroups are swept where new ones are made, folders with all others."""
+        """Undo the mounts of an ordinary user. Cgroups are swept where new ones are made, folders with all others."""
+        mounts.sweep(own=False)
+        _sweep_helpers(DockerBackend().sweep)
 
     def sweep_own(self) -> None:
-        """Nothing: every sandbox is closed, and its launcher ends what it has when the harness ends."""
+        """Undo the same; every sandbox is closed, and its launcher ends what it has when the harness ends."""
+        mounts.sweep(own=True)
+        _sweep_helpers(DockerBackend().sweep_own)
 
     def beside(self, first: Sandbox, root: Path | None, memory_bytes: int, hostname: str) -> Sandbox:
         return ProcessSandbox(root or first.zones.root, memory_bytes, hostname, shares=first.zones)
+
+
+def _sweep_helpers(sweep: Callable[[], None]) -> None:
+    """Have the containers removed in which an ordinary user's mounts were made; root needs none."""
+    if os.geteuid() != 0:
+        sweep()
 
 
 def candidates(name: str) -> tuple[Backend, ...]:

@@ -3,6 +3,9 @@
 The shutdown ioctl is the one by which the test suites of file systems cut the power: the file system stops at once
 and writes nothing back any more. What is there after the next mount is what was synced (and what the kernel had
 written back on its own).
+
+Mounting, unmounting and that ioctl need root; for an ordinary user who may use Docker they are done in a helper
+container. The top of the file system is the user's own, and the rest needs no privilege.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import hashlib
 import os
 import shutil
 import struct
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +27,7 @@ from typing import NamedTuple
 from chaos import leftovers
 from chaos.errors import HarnessError
 from chaos.sandbox import Zones
-from chaos.sandbox.mounts import SEARCH, Image, command, sync, undone, unmount
+from chaos.sandbox.mounts import SEARCH, Image, privileged, sync, undone, unmount
 
 # Without a share of blocks that only root may use: full is full for everybody. `commit`: seconds between the journal's
 # own commits, 5 by default; the longest there is, so that it is the agent's syncs that decide, not the run's speed.
@@ -34,6 +38,10 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {"ext4": EXT4, "x
 IMAGE_BYTES = 512 << 20  # of a sparse file; mkfs.xfs makes nothing below 300 MB
 GOINGDOWN = 0x8004587D  # linux/fs.h: FS_IOC_SHUTDOWN, _IOR('X', 125, __u32)
 NO_LOG_FLUSH = struct.pack("I", 2)  # EXT4_GOING_FLAGS_NOLOGFLUSH, XFS_FSOP_GOING_FLAGS_NOLOGFLUSH
+SHUTDOWN = """
+import fcntl, os, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY), int(sys.argv[2]), bytes.fromhex(sys.argv[3]))
+"""
 BUSY_SECONDS = 10.0  # for which a namespace that is being made may hold a copy of the mount
 POLL_SECONDS = 0.01
 FILLER = ".filler"  # beside the zones: the agent does not look there, and an observation does not either
@@ -72,10 +80,13 @@ class Disk:
         mkfs, options = KINDS[kind]
         # An unmount reaches the mount namespaces of all sandboxes that were made meanwhile, but only below a mount that
         # is shared; a copy that lives on in one of them would keep the file system alive, and with it what was lost.
-        command("mount", "--bind", home, home)
+        privileged("mount", "--bind", home, home)
         with undone(self.close):
-            command("mount", "--make-shared", home)
+            privileged("mount", "--make-shared", home)
             self._image = Image(home / f"{kind}.img", zones.root, mkfs, size or IMAGE_BYTES, options)
+            if os.geteuid() != 0:
+                privileged("chown", f"{os.geteuid()}:{os.getegid()}", zones.root)
+                self.sync()  # it must outlive a power loss
 
     def sync(self) -> None:
         """Make everything durable that is on it now."""
@@ -93,13 +104,7 @@ class Disk:
             HarnessError: a write to it was still possible, or it could not be mounted again as a new one.
         """
         before = self._content()
-        top = os.open(self._zones.root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.ioctl(top, GOINGDOWN, NO_LOG_FLUSH)
-        except OSError as error:
-            raise HarnessError(f"{self.kind} does not shut down: {error.strerror}") from error
-        finally:
-            os.close(top)
+        self._shut_down()
         if not (refused := self._refusal()):
             raise HarnessError(f"{self.kind} took a write after its shutdown: the power is not off")
         self._unmount()
@@ -135,6 +140,19 @@ class Disk:
             self._image.close()
         unmount(self.home)
 
+    def _shut_down(self) -> None:
+        if os.geteuid() != 0:
+            python = (sys.executable, "-I", "-S", "-c", SHUTDOWN)
+            privileged(*python, self._zones.root, str(GOINGDOWN), NO_LOG_FLUSH.hex())
+            return
+        top = os.open(self._zones.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(top, GOINGDOWN, NO_LOG_FLUSH)
+        except OSError as error:
+            raise HarnessError(f"{self.kind} does not shut down: {error.strerror}") from error
+        finally:
+            os.close(top)
+
     def _refusal(self) -> str:
         """Write something, and return the error that it met; "" for none."""
         probe = self._zones.root / ".probe"
@@ -149,7 +167,7 @@ class Disk:
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                command("umount", self._zones.root)
+                privileged("umount", self._zones.root)
             except HarnessError:
                 if time.monotonic() > deadline:
                     raise
@@ -197,12 +215,14 @@ def _loss(refused: str, before: Mapping[str, Entry], after: Mapping[str, Entry])
 @functools.cache
 def missing(kind: str) -> str:
     """Return what this machine lacks for a disk of *kind*, and the remedy; "" if nothing. Tried once, for real."""
-    if os.geteuid() != 0:
-        return f"mounting an {kind} image needs root (CAP_SYS_ADMIN and a loop device); run it as root"
+    root = os.geteuid() == 0
     tool = KINDS[kind][0][0]
     if not shutil.which(tool, path=SEARCH):
         package = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}[kind]
         return f"no {tool} on the PATH: apt-get install {package}"
+    if not root and (reason := _helpless()):
+        needs = "root (CAP_SYS_ADMIN and a loop device), or Docker"
+        return f"mounting an {kind} image needs {needs}: {reason}; or run it as root"
     trial = leftovers.folder("trial-")
     try:
         zones = Zones(trial / "sandbox")
@@ -214,7 +234,15 @@ def missing(kind: str) -> str:
         finally:
             disk.close()
     except (HarnessError, OSError) as error:
-        return f"an {kind} image cannot be mounted here: {error}; run it as root on a machine with loop devices"
+        way = "" if root else ", through Docker"
+        return f"an {kind} image cannot be mounted here{way}: {error}; run it as root on a machine with loop devices"
     finally:
         leftovers.remove(trial)
     return ""
+
+
+def _helpless() -> str:
+    """Return why no helper container can be root for us; its module is imported where it is needed, for its SDK."""
+    from chaos.sandbox.docker import helper
+
+    return helper.missing()

@@ -20,6 +20,9 @@ COMMAND_SECONDS = 60.0  # they take milliseconds; a kernel that hangs must not h
 SECTOR_BYTES = 512  # the unit of block device statistics and of st_blocks, whatever the device
 SECTORS_WRITTEN = 6  # field of /sys/block/*/stat (Documentation/block/stat.rst)
 
+# mount(2) takes an overlay's layers as one text; the newer system calls limit each option to 255 bytes.
+ENVIRONMENT = {"PATH": SEARCH, "LC_ALL": "C", "LIBMOUNT_FORCE_MOUNT2": "always"}
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -29,12 +32,10 @@ def command(*words: str | os.PathLike[str], cwd: Path | None = None) -> str:
     Raises:
         HarnessError: it is not there, failed, or hangs; with what it said.
     """
-    # mount(2) takes an overlay's layers as one text; the newer system calls limit each option to 255 bytes.
-    env = {"PATH": SEARCH, "LC_ALL": "C", "LIBMOUNT_FORCE_MOUNT2": "always"}
     text = " ".join(os.fspath(word) for word in words)
     try:
         done = subprocess.run(
-            words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS
+            words, cwd=cwd, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS
         )
     except (FileNotFoundError, subprocess.TimeoutExpired) as error:
         raise HarnessError(f"{text}: {error}") from None
@@ -43,13 +44,36 @@ def command(*words: str | os.PathLike[str], cwd: Path | None = None) -> str:
     return done.stdout.decode(errors="replace")
 
 
+def privileged(*words: str | os.PathLike[str]) -> str:
+    """Run a tool as root and return what it printed; who is not root has a helper container do it.
+
+    Raises:
+        HarnessError: as `command`, or Docker cannot help.
+    """
+    if os.geteuid() == 0:
+        return command(*words)
+    from chaos.sandbox.docker import helper
+
+    return helper.command(*words)
+
+
+def sweep(*, own: bool) -> None:
+    """Unmount what an ordinary user's harness left, this one (*own*) or dead ones; root's goes with its folders."""
+    if os.geteuid() == 0:
+        return
+    for left in leftovers.folders(own=own):
+        for point in leftovers.mounts_below(left):
+            with contextlib.suppress(HarnessError):  # the next one tries again, if there is a Docker by then
+                privileged("umount", "--lazy", point)
+
+
 def unmount(point: Path) -> None:
     """Unmount what is mounted at *point*, if anything; what still holds it keeps it from nobody but itself."""
     if os.fspath(point) in leftovers.mounts_below(point):
         try:
-            command("umount", point)
+            privileged("umount", point)
         except HarnessError:
-            command("umount", "--lazy", point)
+            privileged("umount", "--lazy", point)
 
 
 @contextlib.contextmanager
@@ -95,7 +119,7 @@ class Image:
 
     def mount(self) -> None:
         """Mount it; the loop device goes with the last mount of it."""
-        command("mount", "-o", self._options, self.file, self.point)
+        privileged("mount", "-o", self._options, self.file, self.point)
 
     def used_bytes(self) -> int:
         """Return the bytes of all blocks in use, the file system's own included, after all was written back."""

@@ -31,7 +31,7 @@ from chaos import leftovers, registry, results, seeds
 from chaos.campaign import Runner
 from chaos.results import RunResult
 from chaos.sandbox import warm
-from chaos.verdict import CellVerdict
+from chaos.verdict import CellVerdict, Outcome
 from tests.bench import draws, remains
 from tests.bench.draws import Drawn
 
@@ -54,6 +54,7 @@ class Ran(NamedTuple):
     error: str = ""
     left: tuple[str, ...] = ()
     what: str = ""
+    doubt: str = ""  # why it was not judged, where that is the verdict
 
 
 class Options(NamedTuple):
@@ -168,29 +169,31 @@ def one(runner: Runner, options: Options, number: int) -> Ran:
             continue
         began = time.monotonic()
         kinds = tuple(spec.kind for spec in drawn.faults)
-        verdict, landed, error = _ran(runner, drawn)
+        verdict, landed, error, doubt = _ran(runner, drawn)
         seconds = time.monotonic() - began
-        return Ran(number, verdict, kinds, landed, seconds, tuple(left_out), error, what=str(drawn))
+        return Ran(number, verdict, kinds, landed, seconds, tuple(left_out), error, what=str(drawn), doubt=doubt)
     return Ran(number, "", (), 0, 0.0, tuple(left_out), error="no plan that suits this machine was drawn")
 
 
-def _ran(runner: Runner, drawn: Drawn) -> tuple[str, int, str]:
-    """Return the verdict of the plan, how many of its faults landed, and the harness's error, "" for none."""
+def _ran(runner: Runner, drawn: Drawn) -> tuple[str, int, str, str]:
+    """Return the verdict of the plan, how many of its faults landed, the harness's error, and why it is not judged."""
     runner.case = drawn.case
     shutil.rmtree(runner.folder / "runs" / "soak", ignore_errors=True)  # the last journal
     (runner.folder / results.RUNS).unlink(missing_ok=True)
     try:
         cell = runner.run_cell(drawn.cell)
     except Exception:
-        return "raised", 0, traceback.format_exc()
+        return "raised", 0, traceback.format_exc(), ""
     if cell.verdict is CellVerdict.HARNESS_ERROR and not cell.runs:
-        return str(cell.verdict), 0, cell.why
+        return str(cell.verdict), 0, cell.why, ""
     file = runner.folder / results.RUNS
     lines = file.read_bytes().splitlines() if file.exists() else []
     if not lines:  # the reference was no measure, or no point was there
-        return str(cell.verdict), 0, ""
+        return str(cell.verdict), 0, "", cell.why if cell.verdict is CellVerdict.UNKNOWN else ""
     run = msgspec.json.decode(lines[-1], type=RunResult)
-    return str(run.verdict), len(run.landed), run.error
+    open_ = [f"{name}: {check.finding}" for name, check in run.checks.items() if check.outcome is Outcome.UNKNOWN]
+    doubt = "; ".join(open_) if run.verdict is CellVerdict.UNKNOWN else ""
+    return str(run.verdict), len(run.landed), run.error, doubt
 
 
 def report(options: Options, ran: Sequence[Ran], left: Sequence[str], seconds: float) -> int:
@@ -202,14 +205,15 @@ def report(options: Options, ran: Sequence[Ran], left: Sequence[str], seconds: f
             print(f"  {line}")
     for line in left:
         print(f"left behind in the end: {line}")
+    for each in ran:
+        if each.doubt:
+            print(f"not judged: {each.what}\n  again: {again(options, each.number)}\n  {each.doubt}")
     verdicts = Counter(one.verdict for one in ran)
     planned, hit = sum(len(one.planned) for one in ran), sum(one.landed for one in ran)
     kinds = Counter(kind for one in ran for kind in one.planned)
     print(f"\nseed {options.seed}: {len(ran)} plans in {seconds:.0f} s ({len(ran) / max(seconds, 0.001):.2f} a second)")
-    print(
-        f"{planned} faults planned, {hit} landed: "
-        + ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
-    )
+    drawn = ", ".join(f"{name} {count}" for name, count in sorted(kinds.items()))
+    print(f"{planned} faults planned ({drawn}), {hit} landed")
     print(", ".join(f"{count} {name or 'not drawn'}" for name, count in verdicts.most_common()))
     missing = sorted(set(options.faults) - set(kinds))
     reasons = Counter(why for one in ran for why in one.left_out)

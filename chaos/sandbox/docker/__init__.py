@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 SOCKET = Path("/var/run/docker.sock")
 
 
+def reachable() -> bool:
+    """Tell whether there may be an engine, before its SDK is imported, which takes a while."""
+    return SOCKET.exists() or bool(os.environ.get("DOCKER_HOST"))
+
+
 @dataclass(frozen=True)
 class DockerBackend:
     """Containers of this machine's Docker engine, from an image that is made here: nothing is pulled."""
@@ -54,8 +59,8 @@ class DockerBackend:
 
     def _sweep(self, own: bool) -> None:
         """Have the engine remove what is left, if there is one; what it refuses, the next harness tries again."""
-        if not SOCKET.exists() and not os.environ.get("DOCKER_HOST"):
-            return  # the SDK takes a while to import
+        if not reachable():
+            return
         from chaos.sandbox.docker import engine
 
         if not engine.unreachable():

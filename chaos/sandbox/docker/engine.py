@@ -170,10 +170,14 @@ def _ours(labels: dict[str, str], doomed: Callable[[int], bool]) -> bool:
 
 def remove_container(name: str) -> None:
     """Kill and remove a container and its disk; that it is gone, or going, is fine."""
-    from docker.errors import NotFound
+    from docker.errors import APIError, NotFound
 
     with asking(f"remove the container {name}"), suppress(NotFound):
-        client().api.remove_container(name, force=True)
+        try:
+            client().api.remove_container(name, force=True)
+        except APIError as error:
+            if "already in progress" not in str(error.explanation):
+                raise
 
 
 def remove_volume(name: str) -> None:
