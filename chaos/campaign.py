@@ -10,29 +10,26 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 import msgspec
 
-from chaos import claims, judge, measure, results, seeds
+from chaos import claims, judge, measure, placement, results, seeds
 from chaos.cell import Cell as Cell
 from chaos.cell import chain_of, store_of, taken
 from chaos.errors import HarnessError
 from chaos.events.seen import HostDid
 from chaos.explorers.combine import combine
-from chaos.explorers.syscall import Syscall
 from chaos.landing import landings as landings
 from chaos.landing import misses
 from chaos.leftovers import sweep
-from chaos.outfit import together
 from chaos.plan import STEP_PHASES, Case, Plan, Point
 from chaos.pool import Pool
 from chaos.record import Record
 from chaos.reference import Reference, References
 from chaos.results import CellResult, RunResult
 from chaos.run import Setup, execute
-from chaos.sandbox import Able, Backend, backends
+from chaos.sandbox import Backend, backends
 from chaos.sandbox.backends import ProcessBackend
 from chaos.verdict import CellVerdict, Outcome, worst
 
@@ -94,35 +91,14 @@ class Runner:
 
     def lacking(self, cell: Cell) -> str:
         """Return what the machine lacks for *cell*; "" if nothing."""
-        strategy = cell.strategy.strategy
-        servers = (self._pool.missing(name) for name in strategy.needs)
-        killed = strategy.needs if together(spec.fault.outfit for spec in chain_of(cell.fault)).own_servers else ()
-        foreign = (self._pool.foreign(name) for name in killed)
-        return next(filter(None, chain([strategy.missing()], servers, foreign)), "") or self._placed(cell)[1]
+        return placement.without(cell, self._pool) or self._placed(cell)[1]
 
     def unsuited(self, cell: Cell) -> str:
         """Return why *cell* makes no sense on any machine; "" if it does."""
-        store, strategy = store_of(cell.strategy), cell.strategy.strategy
-        if strategy.outside and self._held(cell):
-            return "its half outside dumps processes, whose system calls must not be held"
-        wanted = together(spec.fault.outfit for spec in chain_of(cell.fault)).releases
-        if lacking := sorted(wanted - set(cell.scenario.target.releases)):
-            return f"the target has no other release of the kind {lacking[0]!r}"
-        return next(filter(None, (spec.fault.unsuited(store, strategy) for spec in chain_of(cell.fault))), "")
-
-    def _held(self, cell: Cell) -> frozenset[str]:
-        """Return the system calls that faults of *cell* are placed at."""
-        placed = frozenset(spec.at.syscall for spec in chain_of(cell.fault) if isinstance(spec.at, Syscall))
-        return placed | (self.case.plan.syscalls if self.case else frozenset())
+        return placement.unsuited(cell, self.case)
 
     def _placed(self, cell: Cell) -> tuple[Backend, str]:
-        """Return the back end that *cell* is run on, and what the machine lacks for it; "" if nothing."""
-
-        def lacks(able: Able) -> str:
-            held = able.syscalls if self._held(cell) else ""
-            return held or next(filter(None, (spec.fault.missing(able) for spec in chain_of(cell.fault))), "")
-
-        return backends.choose(self._backends, cell.strategy.strategy, lacks)
+        return placement.placed(cell, self.case, self._backends)
 
     def once(self, cell: Cell, folder: Path) -> tuple[Setup, Plan, Record]:
         """Run *cell* once, without a reference and without judging: for its numbers. The journal is in *folder*.
@@ -189,7 +165,7 @@ class Runner:
             warm=self._warm,
             backend=self._placed(cell)[0],
             toxiproxy=self._toxiproxy,
-            syscalls=self._held(cell),
+            syscalls=placement.held(cell, self.case),
         )
 
     def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
