@@ -65,6 +65,13 @@ def cut_down(library: bytes) -> bytes:
     """
     if not library.startswith(ELF64_LITTLE):
         raise HarnessError("libfaketime is not a 64-bit little-endian ELF file, and nothing else can be cut here")
+    try:
+        return _cut_down(library)
+    except (struct.error, ValueError, IndexError) as error:
+        raise HarnessError(f"libfaketime is no whole ELF file ({error}); install it again") from error
+
+
+def _cut_down(library: bytes) -> bytes:
     table, entry, count = SECTION_TABLE.unpack_from(library)
     sections = [SECTION.unpack_from(library, table + entry * number) for number in range(count)]
     cut, kept = bytearray(library), set[bytes]()

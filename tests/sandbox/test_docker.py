@@ -335,18 +335,10 @@ def seen(sandbox: Sandbox, port: int) -> tuple[Any, ...]:
         sandbox.close()
 
 
-def free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
-
-
 def test_the_same_is_seen_as_of_a_process_sandbox(tmp_path: Path) -> None:
-    port = free_port()
-    in_container = seen(DockerSandbox(tmp_path / "container", 256 * MB, "alpha-1"), port)
-    as_process = seen(ProcessSandbox(tmp_path / "p", 256 * MB, "alpha-1"), port)
+    with ports.claimed(("port",)) as ((_, port),):
+        in_container = seen(DockerSandbox(tmp_path / "container", 256 * MB, "alpha-1"), port)
+        as_process = seen(ProcessSandbox(tmp_path / "p", 256 * MB, "alpha-1"), port)
     assert in_container == as_process
     files, repositories, processes, packages = in_container
     assert {"workspace/plain.txt", "workspace/fifo", "workspace/odd-\\xff", "tmp/temporary"} <= {f.path for f in files}
@@ -399,7 +391,7 @@ def test_written_bytes_are_those_of_the_agent(box: DockerSandbox) -> None:
 HARNESS = """
 import sys
 from pathlib import Path
-from chaos import leftovers
+from chaos import leftovers, ports
 from chaos.sandbox.docker.sandbox import DockerSandbox
 box = DockerSandbox(leftovers.folder() / "sandbox", 64 << 20, "alpha-1")
 box.start(["sleep", "1000"], {"PATH": "/usr/bin:/bin"})

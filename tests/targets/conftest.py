@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import pytest
 
+from chaos import ports
 from chaos.durable import Lease, environment
 from chaos.events.seen import Asked, Effected
 from chaos.journal import Journal
@@ -120,7 +121,8 @@ class Bench:
         self.world = World(target.brain(SEED), self.journal)
         self.world.start()
         self.gate = Gate()
-        self.port = free_port()
+        self._claims = ExitStack()
+        self.port = self._claims.enter_context(ports.claimed(("ENGINE_PORT",)))[0][1]  # nobody's while it is down
         self.leases: dict[str, Lease] = {}
         self.points: list[Said] = []
         self.error = ""
@@ -230,14 +232,7 @@ class Bench:
         self.world.close()
         self.gate.close()
         self.journal.close()
-
-
-def free_port() -> int:
-    """Return a TCP port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        self._claims.close()
 
 
 @pytest.fixture
