@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from chaos import ports
 from chaos.errors import HarnessError
 from chaos.leftovers import PREFIX
 from chaos.sandbox import Sandbox, Watch
