@@ -257,7 +257,7 @@ def test_every_structural_damage_is_found(
     tmp_path_factory: pytest.TempPathFactory, way: str, story: str, every: int | None, durability: str,
     draw: st.DataObject,
 ) -> None:  # fmt: skip
-    assume("link" not in way or durability == "sync")  # see the blind spots
+    assume("link" not in way or (durability == "sync" and story != "mixed"))  # stored at an exit: see the blind spots
     assume(every is not None or way != "missing_write")  # whole channels are not read from writes
     path = tmp_path_factory.getbasetemp() / "damaged.db"
     path.write_bytes(original(story, every, durability))

@@ -107,7 +107,7 @@ def test_a_row_in_between_is_what_a_run_of_that_length_leaves(measured: Tax, tmp
         assert row.stored_bytes == pytest.approx(alone.stored_bytes, rel=0.01, abs=4 * PAGE), strategy
         # A database that was killed writes its log into its tables once more; and a page that is changed twice is
         # written once or twice, as the kernel likes.
-        assert 0.8 * alone.written_bytes <= row.written_bytes < 2 * alone.written_bytes
+        assert alone.written_bytes / 2 < row.written_bytes < 2 * alone.written_bytes
 
 
 def test_it_prints_a_table_and_makes_a_page(done: subprocess.CompletedProcess[str], out: Path) -> None:
