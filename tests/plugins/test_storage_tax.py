@@ -96,18 +96,21 @@ def test_the_bytes_are_those_of_the_schemes(measured: Tax) -> None:
 
 
 def test_a_row_in_between_is_what_a_run_of_that_length_leaves(measured: Tax, tmp_path: Path) -> None:
-    done = run(scenario(tmp_path, 13, 12), "--out", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    short = tax.read(tmp_path)
-    assert short is not None
+    short = []
+    for _ in range(2):  # the kernel may write a page of the one run twice; the lesser of two figures is the run's own
+        done = run(scenario(tmp_path, 13, 12), "--out", tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = tax.read(tmp_path)
+        assert found is not None
+        short.append(found)
     for strategy in ("chat_history", "full_snapshot", "delta:every=5", "cow"):
-        [(n, alone)] = of(short, strategy).items()
-        row = of(measured, strategy)[n]
+        [(n, alone)] = of(short[0], strategy).items()
+        row, written = of(measured, strategy)[n], min(of(one, strategy)[n].written_bytes for one in short)
         # A crash before leaves a few pages of a database less full.
         assert row.stored_bytes == pytest.approx(alone.stored_bytes, rel=0.01, abs=4 * PAGE), strategy
         # A database that was killed writes its log into its tables once more; and a page that is changed twice is
         # written once or twice, as the kernel likes.
-        assert alone.written_bytes / 2 < row.written_bytes < 2 * alone.written_bytes
+        assert 0.8 * written <= row.written_bytes < 2 * written
 
 
 def test_it_prints_a_table_and_makes_a_page(done: subprocess.CompletedProcess[str], out: Path) -> None:
