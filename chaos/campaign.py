@@ -6,32 +6,27 @@ reference run (twice, and they must agree) -> points -> plans -> runs -> checks 
 
 from __future__ import annotations
 
-import shlex
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
-from chaos import claims, judge, measure, placement, results, seeds
+from chaos import judge, placement, results, seeds
 from chaos.cell import Cell as Cell
-from chaos.cell import chain_of, store_of, taken
+from chaos.cell import chain_of, store_of
 from chaos.errors import HarnessError
-from chaos.events.seen import HostDid
+from chaos.explorers import Seeker, Tried
 from chaos.explorers.combine import combine
 from chaos.landing import landings as landings
-from chaos.landing import misses
 from chaos.leftovers import sweep
 from chaos.plan import STEP_PHASES, Case, Plan, Point
 from chaos.pool import Pool
 from chaos.record import Record
-from chaos.reference import Reference, References
+from chaos.reference import References
 from chaos.results import CellResult, RunResult
 from chaos.run import Setup, execute
 from chaos.sandbox import Backend, backends
-from chaos.sandbox.backends import ProcessBackend
-from chaos.verdict import CellVerdict, Outcome, worst
+from chaos.trial import Trial
+from chaos.verdict import CellVerdict, worst
 
 
 class Runner:
@@ -130,10 +125,11 @@ class Runner:
             reference = self._references.of(cell.strategy.label, setup, scenario.checks, scenario.terms)
             if reference.unfit:
                 return self._cell_result(cell, (), CellVerdict.UNKNOWN, passed=False, why=reference.unfit)
-            cases = self._cases(cell, reference)
+            runs = self._runs(
+                cell, Trial(cell, setup, reference, self._seed(cell), self.campaign, self.folder, self._toxiproxy)
+            )
         except HarnessError as error:
             return self._cell_result(cell, (), CellVerdict.HARNESS_ERROR, passed=False, why=str(error))
-        runs = tuple(self._run(cell, setup, reference, case) for case in cases)
         if not runs:
             why = f"the reference run reached no point where {cell.fault.label!r} should hit"
             return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=False, why=why)
@@ -168,94 +164,31 @@ class Runner:
             syscalls=placement.held(cell, self.case),
         )
 
-    def _cases(self, cell: Cell, reference: Reference) -> Sequence[Case]:
+    def _runs(self, cell: Cell, trial: Trial) -> tuple[RunResult, ...]:
+        """Run what the explorer of *cell* plans; the one case instead, if there is one."""
+        runs: list[RunResult] = []
+
+        def attempt(case: Case) -> Tried:
+            result = trial.run(case)
+            results.append(self.folder, result)
+            runs.append(result)
+            return Tried(len(result.landed) == result.planned, judge.unexpected(result))
+
         if self.case is not None:
             known = {spec.label for spec in chain_of(cell.fault)}
             if unknown := {planned.fault for planned in self.case.plan.faults} - known:
                 raise HarnessError(f"the case names {', '.join(sorted(unknown))}; this cell has {', '.join(known)}")
-            return [self.case]
+            attempt(self.case)
+            return tuple(runs)
         # Without the strategy's name: all strategies are broken at the same places, so that they can be compared.
         rng = seeds.rng(self._seed(cell), cell.scenario.name, cell.fault.label, "plans")
-        plans = combine(cell.fault, reference.points, self.runs or cell.scenario.runs, rng)
-        return [Case(plan, run) for run, plan in enumerate(plans)]
-
-    def _run(self, cell: Cell, setup: Setup, reference: Reference, case: Case) -> RunResult:
-        parts = (cell.scenario.name, cell.strategy.label, cell.fault.label, case.run)
-        run_seed = seeds.derive(self._seed(cell), *parts)
-        folder = Path("runs", *map(str, parts))
-        (self.folder / folder / "journal.jsonl").unlink(missing_ok=True)
-        began = time.monotonic()
-        try:
-            record = execute(setup, case.plan, self.folder / folder, seeds.rng(run_seed, "faults"))
-            result = self._judged(cell, setup, reference, case, record)
-        except HarnessError as error:
-            if _interrupted(error):
-                raise KeyboardInterrupt from error
-            result = msgspec.structs.replace(
-                self._blank(cell, case), verdict=CellVerdict.HARNESS_ERROR, error=str(error)
-            )
-        result = msgspec.structs.replace(
-            result,
-            seed=run_seed,
-            seconds=round(time.monotonic() - began, 3),
-            journal=str(folder / "journal.jsonl"),
-            reference=reference.journal,
-        )
-        results.append(self.folder, result)
-        return result
-
-    def _judged(self, cell: Cell, setup: Setup, reference: Reference, case: Case, run: Record) -> RunResult:
-        scenario = cell.scenario
-        landed = landings(run, case.plan, setup)
-        facts = scenario.target.facts(setup.seed)
-        verdicts = judge.judge(run, reference.record, scenario.checks, scenario.terms, facts)
-        return msgspec.structs.replace(
-            self._blank(cell, case),
-            landed=landed,
-            missed=misses(run, case.plan, setup),
-            checks=verdicts,
-            verdict=judge.run_verdict(verdicts, run, len(case.plan.faults), len(landed)),
-            broke=tuple(name for name, verdict in verdicts.items() if verdict.outcome is Outcome.FAIL),
-            claims=claims.judge_claims(setup.strategy.claims, run, reference.record, verdicts, scenario.terms),
-            attempts=run.attempts,
-            steps=measure.steps(run),
-            rpo_steps=measure.rpo_steps(run),
-            rto_seconds=measure.rto(run),
-            tokens=measure.tokens(run),
-            storage=measure.storage(run),
-            outside={event.what: event.figures for event in run.events if isinstance(event, HostDid)},
-        )
-
-    def _blank(self, cell: Cell, case: Case) -> RunResult:
-        expectation = cell.scenario.expectation(cell.strategy, cell.fault)
-        return RunResult(
-            campaign=self.campaign,
-            scenario=cell.scenario.name,
-            strategy=cell.strategy.label,
-            fault=cell.fault.label,
-            survival=taken(cell.fault, case.plan),
-            run=case.run,
-            seed=0,
-            backend=self._placed(cell)[0].name,
-            plan=str(case.plan),
-            planned=len(case.plan.faults),
-            landed=(),
-            checks={},
-            verdict=CellVerdict.UNKNOWN,
-            expected=tuple(sorted({name for e in expectation for name in (*e.breaks, *e.may_break)})),
-            because="; ".join(e.because for e in expectation),
-            replay=self.replay_command(cell, case),
-        )
-
-    def replay_command(self, cell: Cell, case: Case) -> str:
-        """Return the command that runs exactly *case* of *cell* again."""
-        words = ["pytest", "--chaos", _shown(cell.scenario.path), "--chaos-seed", str(self._seed(cell))]
-        words += ["--chaos-strategy", cell.strategy.label, "--chaos-fault", cell.fault.label]
-        if (backend := self._placed(cell)[0].name) != ProcessBackend.name:
-            words += ["--chaos-backend", backend]
-        if self._toxiproxy:
-            words += ["--chaos-toxiproxy", self._toxiproxy]
-        return shlex.join([*words, "--chaos-case", str(case)])
+        points, wanted = trial.reference.points, self.runs or cell.scenario.runs
+        if isinstance(cell.fault.at, Seeker):
+            cell.fault.at.seek(points, cell.fault, wanted, rng, lambda plan: attempt(Case(plan, len(runs))))
+        else:
+            for run, plan in enumerate(combine(cell.fault, points, wanted, rng)):
+                attempt(Case(plan, run))
+        return tuple(runs)
 
     def _cell_result(
         self,
@@ -285,18 +218,3 @@ class Runner:
             skipped=skipped,
             replay=shown.replay if shown else "",
         )
-
-
-def _interrupted(error: BaseException | None) -> bool:
-    """Tell whether *error* was raised while an interrupt was being dealt with: a failing clean-up must not hide it."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def _shown(path: Path) -> str:
-    """Return *path* as a user would type it."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

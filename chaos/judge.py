@@ -98,6 +98,11 @@ def _one_sided(first: Record, second: Record) -> list[str]:
     return [f"{what}: in one run only" for what, (one, other) in pairs.items() if one != other]
 
 
+def unexpected(run: RunResult) -> frozenset[str]:
+    """Return the promises that *run* broke and its scenario does not expect to be broken; UNKNOWN is no break."""
+    return frozenset(_broken(run)) - frozenset(run.expected)
+
+
 def cell_verdict(runs: Sequence[RunResult], expected: Sequence[ExpectedFailure], *, strict: bool = True) -> Decision:
     """Return whether the *runs* of one cell are as the scenario wants them.
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos import campaign, journal, results, run
+from chaos import journal, results, run, trial
 from chaos.campaign import Runner, landings
 from chaos.errors import HarnessError, ScenarioError
 from chaos.events.done import Injecting, StoreDamaged
@@ -149,7 +149,7 @@ def test_two_workers_do_not_mix_their_reference_journals(tmp_path: Path, monkeyp
         together.wait(20)
         return run.execute(*given)
 
-    monkeypatch.setattr(campaign, "execute", execute)
+    monkeypatch.setattr(trial, "execute", execute)
     scenario = toy.scenario(toy.spec(Kill()))
     with ThreadPoolExecutor(2) as workers:
         list(workers.map(lambda _: run_all(tmp_path, scenario), range(2)))
@@ -177,7 +177,7 @@ def test_an_interrupt_is_not_hidden_by_a_failing_clean_up(tmp_path: Path, monkey
             raise HarnessError("the cgroup is busy")
 
     scenario = toy.scenario(toy.spec(Kill(), EVERYWHERE))
-    monkeypatch.setattr("chaos.campaign.execute", interrupted)
+    monkeypatch.setattr("chaos.trial.execute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_all(tmp_path / "out", scenario)
 

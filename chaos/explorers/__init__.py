@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from chaos.plan import Plan, Point
+
+if TYPE_CHECKING:
+    from chaos.scenario import FaultSpec
 
 
 class Explorer(Protocol):
@@ -19,6 +22,32 @@ class Explorer(Protocol):
             points: what the reference run reached, in order, each with a step and a phase.
             fault: label of the fault in its scenario.
             runs: how many plans are wanted where the explorer could make any number.
+            rng: the cell's own source of randomness.
+        """
+        ...
+
+
+class Tried(NamedTuple):
+    """What became of a plan: whether all of its faults landed, and what broke that the scenario does not expect."""
+
+    landed: bool
+    broke: frozenset[str]  # names of checks; a verdict's name where no check stands for it; empty: as wanted
+
+
+Attempt = Callable[[Plan], Tried]
+"""Runs a plan for real, once more each time, and keeps its result among those of the cell."""
+
+
+@runtime_checkable
+class Seeker(Protocol):
+    """An explorer that chooses each plan by what became of those before it."""
+
+    def seek(self, points: Sequence[Point], fault: FaultSpec, runs: int, rng: random.Random, attempt: Attempt) -> None:
+        """Try plans of *fault*, and of what follows it, until enough is known.
+
+        Args:
+            points: what the reference run reached, in order.
+            runs: how many runs are wanted at most, where the explorer could make any number.
             rng: the cell's own source of randomness.
         """
         ...
