@@ -105,7 +105,7 @@ class Sandbox(Protocol):
 
     @property
     def cgroups(self) -> tuple[Path, ...]:
-        """The `cgroup.procs` files by which a process joins the agent's limits; none without a cgroup."""
+        """The files by which a process of one thread joins the agent's limits, writing "0"; none without a cgroup."""
         ...
 
     def make_zones(self) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from chaos.errors import HarnessError
 from chaos.sandbox import warm
+from chaos.sandbox.processes import descendants
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 START_SECONDS = 30.0  # a launcher needs 0.02 s; this long means that the machine is beyond use
@@ -44,11 +45,18 @@ def order(
 
 
 def _launch(
-    control: int, output: int, cwd: Path, modules: Sequence[str], env: Mapping[str, str]
+    order: Sequence[bytes], control: int, output: int, cwd: Path, modules: Sequence[str], env: Mapping[str, str]
 ) -> subprocess.Popen[bytes] | warm.Forked:
-    """Start a launcher: a new interpreter, or a fork of one that has *modules* and suits *env*."""
+    """Start a launcher: a new interpreter, or a fork of one that has *modules* and suits *env*.
+
+    Where that has the right to make namespaces, it forks the agent itself, and is its launcher.
+    """
     if modules:
-        return warm.server(modules, env).start("launch", cwd, control, output, output)
+        mode, _, _, cgroups, _, *rest = order
+        server, place = warm.server(modules, env), os.fsencode(cwd)
+        if mode == b"direct":
+            return server.start_agent(place, rest[: int(cgroups)], control, output)
+        return server.start("launch", place, control, output, output)
     return subprocess.Popen(
         [sys.executable, "-I", "-S", str(LAUNCHER), str(control), str(os.getpid())],
         env={},
@@ -85,7 +93,7 @@ class Incarnation:
         self._control, theirs = socket.socketpair()
         self._output, output = os.pipe()
         with theirs:
-            self._launcher = _launch(theirs.fileno(), output, cwd, modules, env)
+            self._launcher = _launch(order, theirs.fileno(), output, cwd, modules, env)
         os.close(output)
         self._control.settimeout(START_SECONDS)
         try:
@@ -113,7 +121,7 @@ class Incarnation:
             self._control.sendall(b"%d\n%s" % (len(order), order))
             word, *rest = self._hear()
             if word == "pid":
-                self.pid, self.features = int(rest[0]), frozenset(rest[1:])
+                self.pid, self.features = int(rest[0]) or self._launcher.pid, frozenset(rest[1:])
                 self._pidfd = os.pidfd_open(self.pid)
                 self._control.sendall(b"g")
                 word, *rest = self._hear()
@@ -191,8 +199,9 @@ class Incarnation:
         self._ended.set()
 
     @property
-    def launcher_pid(self) -> int:
-        return self._launcher.pid
+    def pids(self) -> set[int]:
+        """The live processes of the tree. Orphans go to pid 1 of the namespace, or else to the launcher."""
+        return ({self.pid} if self.alive else set()) | descendants(self._launcher.pid)
 
     @property
     def alive(self) -> bool:

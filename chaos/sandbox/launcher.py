@@ -52,7 +52,7 @@ class Order:
         mode: "direct" (namespaces by privilege), "user" (inside an own user namespace) or "none".
         hostname: of the agent's UTS namespace.
         filter: seccomp filter in hexadecimal digits, whose listener goes to the harness; empty: none.
-        cgroups: `cgroup.procs` files to join.
+        cgroups: files by which to join them (`Cgroup.joins`).
         argv: the agent's command; empty: only try whether all of the above works.
         env: its whole environment, entries "NAME=value".
     """
@@ -110,10 +110,13 @@ def say(control: int, line: str) -> None:
         pass
 
 
-def enter_namespaces(order: Order) -> list[str]:
+def enter_namespaces(order: Order, *, first: bool = False) -> list[str]:
     """Leave the host's namespaces and return the names of those that are new.
 
     No network namespace: the agent must reach the harness on the loopback device.
+
+    Args:
+        first: we are the first process of a new PID namespace already.
     """
     made = []
     if order.mode == "user":
@@ -123,7 +126,8 @@ def enter_namespaces(order: Order) -> list[str]:
         put("/proc/self/uid_map", f"{uid} {uid} 1")
         put("/proc/self/gid_map", f"{gid} {gid} 1")
         made.append("user")
-    call("unshare pid", libc.unshare(CLONE_NEWPID))
+    if not first:
+        call("unshare pid", libc.unshare(CLONE_NEWPID))
     call("unshare mount", libc.unshare(CLONE_NEWNS))
     # Slave, not private: an unmount on the host must not be kept busy by our copy.
     call("mount /", libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_SLAVE), None))
@@ -133,6 +137,12 @@ def enter_namespaces(order: Order) -> list[str]:
     if libc.unshare(CLONE_NEWIPC) == 0:
         made.append("ipc")
     return made
+
+
+def send(control: int, line: str) -> None:
+    """Tell the harness by a call that no filter of ours holds: nobody might be there yet to let a `write` go."""
+    text = line.replace("\n", " ").encode() + b"\n"
+    libc.send(control, text, ctypes.c_size_t(len(text)), 0)
 
 
 def become_agent(control: int, order: Order, cgroups: list[int], begin: Begin) -> None:
@@ -236,9 +246,9 @@ def attend(agent: int, harness: int) -> int:
                 return os.waitstatus_to_exitcode(status)
 
 
-def remove_cgroups(order: Order) -> None:
-    """Remove the empty cgroups of a dead harness; what cannot go now is swept by the next harness."""
-    for file in order.cgroups:
+def remove_cgroups(files: list[bytes]) -> None:
+    """Remove the empty cgroups with *files*, of a dead harness; what cannot go now is swept by the next harness."""
+    for file in files:
         try:
             os.rmdir(os.path.dirname(file))
         except OSError:
@@ -265,9 +275,8 @@ def main(control: int, harness_pid: int, parent: int, begin: Begin) -> None:
             become_agent(control, order, cgroups, begin)
         except BaseException as error:
             why = getattr(error, "strerror", None) or repr(error)
-            if order.filter:  # a write might be held already, and nobody is there yet to let it go
-                line = f"failed {why}\n".encode()
-                libc.send(control, line, ctypes.c_size_t(len(line)), 0)
+            if order.filter:  # a write might be held already
+                send(control, f"failed {why}")
             else:
                 os.write(told, why.encode())
         os._exit(127)
@@ -279,7 +288,7 @@ def main(control: int, harness_pid: int, parent: int, begin: Begin) -> None:
     sweep()
     say(control, f"exit {status}")
     if select.select([harness], [], [], 0)[0]:
-        remove_cgroups(order)
+        remove_cgroups(order.cgroups)
 
 
 if __name__ == "__main__":

@@ -16,17 +16,17 @@ import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from chaos.errors import HarnessError
-from chaos.events.seen import FileEntry, Observation, ProcessEntry, Repository
-from chaos.sandbox import Watch, Zones
+import msgspec
 
-MASK = "$SANDBOX"
+from chaos.errors import HarnessError
+from chaos.events.seen import FileEntry, Observation, Repository
+from chaos.sandbox import Watch, Zones
+from chaos.sandbox.processes import MASK, processes, text
+
 ALWAYS_VOLATILE = ("**/__pycache__/**",)  # byte code holds times and is made on demand
 CHUNK_BYTES = 1 << 20  # content is hashed in pieces, so that a huge file does not fill our memory
 GIT_SECONDS = 20.0  # a repository that answers slower than this is not one to look at in every step
 GIT_LOG_LIMIT = 1000  # commits; a longer history is told by its newest part
-LISTEN = "0A"  # state of a listening socket in /proc/net/tcp
-DEAD = "ZXx"  # states of processes that only wait to be reaped
 DIST_INFO = ".dist-info"
 
 Execute = Callable[[str, Sequence[str], Mapping[str, str]], tuple[int, bytes]]
@@ -54,17 +54,29 @@ def observe(
         execute: runs git where it can work in the zones; None: right here.
     """
     inside = inside or zones.root
+    seen = on_disk(zones, watch, inside, execute)
+    return msgspec.structs.replace(seen, processes=processes(inside, watch, [pid for pid in pids if pid != agent_pid]))
+
+
+def on_disk(zones: Zones, watch: Watch, inside: Path, execute: Execute | None = None) -> Observation:
+    """Describe the sandbox without its processes; the arguments are those of `observe`."""
     scan = _Scan(zones.root, inside, volatile(watch))
     for zone in (zones.workspace, zones.tmp):
         scan.walk(zone, listed=True)
-    for zone in (zones.durable, zones.assets):
-        scan.walk(zone, listed=False)
     return Observation(
         files=tuple(sorted(scan.files)),
         repositories=tuple(_repository(path, zones.root, execute or _run) for path in sorted(scan.repositories)),
-        processes=_processes(inside, watch, [pid for pid in pids if pid != agent_pid]),
-        packages=tuple(sorted(scan.packages)),
+        processes=(),
+        packages=tuple(sorted([*scan.packages, *packages(zones, watch)])),
     )
+
+
+def packages(zones: Zones, watch: Watch) -> list[str]:
+    """Return the packages installed where files are not listed."""
+    scan = _Scan(zones.root, zones.root, volatile(watch))
+    for zone in (zones.durable, zones.assets):
+        scan.walk(zone, listed=False)
+    return scan.packages
 
 
 # -- files
@@ -112,10 +124,10 @@ class _Scan:
                         self.repositories.append(folder)
                     continue
                 if keep:
-                    self._note(entry, _text(below))
+                    self._note(entry, text(below))
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name.endswith(DIST_INFO):
-                        self.packages.append(_text(entry.name.removesuffix(DIST_INFO)))
+                        self.packages.append(text(entry.name.removesuffix(DIST_INFO)))
                     todo.append((entry.path, keep))
 
     def _note(self, entry: os.DirEntry[str], path: str) -> None:
@@ -128,7 +140,7 @@ class _Scan:
                 size, digest = _digest(entry.path, os.fsencode(self.inside), info.st_size)
                 self.files.append(FileEntry(path, "file", mode, size, digest))
             elif stat.S_ISLNK(info.st_mode):
-                target = _text(os.readlink(entry.path).replace(self.inside, MASK))
+                target = text(os.readlink(entry.path).replace(self.inside, MASK))
                 self.files.append(FileEntry(path, "link", mode, target=target))
             else:
                 self.files.append(FileEntry(path, "other", mode))
@@ -170,11 +182,6 @@ def _digest(path: str, root: bytes, size: int) -> tuple[int, str]:
     return total + len(rest), digest.hexdigest()
 
 
-def _text(name: str) -> str:
-    """Make a file name storable as UTF-8: odd bytes are shown by their hexadecimal number."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 # -- repositories
 
 
@@ -183,7 +190,7 @@ def _repository(folder: str, root: Path, execute: Execute) -> Repository:
     log = _git(folder, execute, "log", f"--max-count={GIT_LOG_LIMIT}", "--format=%H %s")
     status = _git(folder, execute, "status", "--porcelain")
     lines = tuple(log.splitlines())
-    name = _text(os.path.relpath(folder, root))
+    name = text(os.path.relpath(folder, root))
     return Repository(path=name, head=lines[0].partition(" ")[0] if lines else "", log=lines, status=_lines(status))
 
 
@@ -225,105 +232,3 @@ def _run(folder: str, command: Sequence[str], env: Mapping[str, str]) -> tuple[i
         check=False,
     )
     return done.returncode, done.stdout
-
-
-# -- processes
-
-
-def descendants(root_pid: int) -> set[int]:
-    """Return all live processes below *root_pid*, host's numbers."""
-    below: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (found := _stat(int(name))) and found[0] not in DEAD:
-            below.setdefault(found[1], []).append(int(name))
-    tree, todo = set[int](), [root_pid]
-    while todo:
-        new = below.get(todo.pop(), [])
-        tree.update(new)
-        todo += new
-    return tree
-
-
-def _stat(pid: int) -> tuple[str, int] | None:
-    """Return state letter and parent of a process."""
-    raw = _read(f"/proc/{pid}/stat")
-    state, parent, *_ = raw.rpartition(b")")[2].split() or (b"", b"")
-    return (state.decode(), int(parent)) if parent else None
-
-
-def _read(path: str) -> bytes:
-    """Return a kernel file's content; nothing where the process is gone or not ours."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
-def _processes(root: Path, watch: Watch, pids: Collection[int]) -> tuple[ProcessEntry, ...]:
-    listening = functools.cache(_listening)  # read on demand, once: the kernel walks its whole table, some 8 ms
-    mask = _Mask(root, watch.ports)
-    entries = (_process(pid, mask, watch, listening) for pid in pids)
-    return tuple(sorted(entry for entry in entries if entry))
-
-
-class _Mask:
-    """Replaces what differs between equal runs: the sandbox's path, and the ports it was given."""
-
-    def __init__(self, root: Path, ports: tuple[tuple[str, int], ...]) -> None:
-        self.root = os.fspath(root)
-        self.names = {str(port): f"${name}" for name, port in ports}
-        # A whole argument ("4242"), or the end of one ("--port=4242", "localhost:4242", "http://localhost:4242/v1").
-        self.port = re.compile(rf"(?:^|(?<=[:=]))({'|'.join(self.names) or '(?!)'})(?=$|/)")
-
-    def __call__(self, raw: bytes) -> str:
-        text = _text(os.fsdecode(raw).replace(self.root, MASK))
-        return self.port.sub(lambda match: self.names[match[1]], text)
-
-
-def _process(pid: int, mask: _Mask, watch: Watch, listening: Callable[[], dict[str, int]]) -> ProcessEntry | None:
-    command = _read(f"/proc/{pid}/cmdline")
-    found = _stat(pid)
-    if not command or not found or found[0] in DEAD:
-        return None
-    try:
-        cwd = os.readlink(f"/proc/{pid}/cwd")
-    except OSError:
-        cwd = ""
-    variables = dict(
-        entry.partition(b"=")[::2] for entry in _read(f"/proc/{pid}/environ").split(b"\0") if watch.environment
-    )
-    names = [name for name in sorted(watch.environment) if name.encode() in variables]
-    return ProcessEntry(
-        argv=tuple(mask(word) for word in command.removesuffix(b"\0").split(b"\0")),
-        cwd=mask(os.fsencode(cwd)),
-        environment=tuple((name, mask(variables[name.encode()])) for name in names),
-        ports=tuple(sorted({mask(str(port).encode()) for port in _ports(pid, listening)})),
-        pid=pid,
-    )
-
-
-def _listening() -> dict[str, int]:
-    """Return the port of each listening TCP socket by its link text, "socket:[INODE]"."""
-    found = {}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in _read(table).decode().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == LISTEN:
-                found[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
-    return found
-
-
-def _ports(pid: int, listening: Callable[[], dict[str, int]]) -> Iterator[int]:
-    folder = f"/proc/{pid}/fd"
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        try:
-            link = os.readlink(f"{folder}/{name}")
-        except OSError:
-            continue
-        if link.startswith("socket:") and link in listening():
-            yield listening()[link]

@@ -4,7 +4,8 @@
        │           └ reports the wait status over a socket pair; kills the agent when the harness dies
        └ a thread for each incarnation takes in that report and the agent's output
 
-Without PID namespaces the launcher is the subreaper of the tree and kills it process by process.
+Without PID namespaces the launcher is the subreaper of the tree and kills it process by process. An agent that is
+forked with its imports done may have its fork server for a launcher (forkserver.py).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from chaos.events.seen import Observation
 from chaos.sandbox import Able, Watch, Zones, cgroup, disk, hierarchy, strace, syscalls
 from chaos.sandbox import warm as warmth
 from chaos.sandbox.incarnation import START_SECONDS, Incarnation, order
-from chaos.sandbox.observe import descendants, observe
+from chaos.sandbox.observe import observe
 from chaos.sandbox.syscalls import Calls
 
 OOM_SECONDS = 10.0  # from the kernel's kill to the end of the tree; the report to the log is the slow part
@@ -110,8 +111,8 @@ class ProcessSandbox:
 
     @property
     def cgroups(self) -> tuple[Path, ...]:
-        """The `cgroup.procs` files by which a process joins the agent's limits; none without a cgroup."""
-        return self._cgroup.procs if self._cgroup else ()
+        """The files by which a process joins the agent's limits, writing "0" to them; none without a cgroup."""
+        return self._cgroup.joins if self._cgroup else ()
 
     def start(self, command: Sequence[str], env: Mapping[str, str], warm: Sequence[str] = ()) -> int:
         """Start *command* in `workspace/` with exactly the environment *env*, plus TMPDIR and HOSTNAME if not in it.
@@ -127,7 +128,7 @@ class ProcessSandbox:
         if self._cgroup:
             self._cgroup.set_limit(self._memory_bytes)
         env = {"TMPDIR": str(self.zones.tmp), "HOSTNAME": self.hostname, **env}
-        cgroups = self._cgroup.procs if self._cgroup else ()
+        cgroups = self._cgroup.joins if self._cgroup else ()
         try:
             held = self._calls.program if self._calls else b""
             ordered = order(self._mode, self.hostname, cgroups, command, env, held)
@@ -164,7 +165,7 @@ class ProcessSandbox:
         if agent is None or not agent.alive:
             return ()
         agent.signal(signal.SIGSTOP)
-        while new := self._pids(agent) - set(stopped):
+        while new := agent.pids - set(stopped):
             for pid in sorted(new):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGSTOP)
@@ -174,7 +175,7 @@ class ProcessSandbox:
     def resume(self) -> None:
         """SIGCONT what was stopped."""
         agent = self._agent
-        for pid in self._pids(agent) if agent and agent.alive else ():
+        for pid in agent.pids if agent and agent.alive else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
@@ -185,7 +186,7 @@ class ProcessSandbox:
             return
         agent.signal(signal.SIGKILL)
         if self._mode == "none":
-            for pid in self._pids(agent):
+            for pid in agent.pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -241,7 +242,7 @@ class ProcessSandbox:
     def observe(self, watch: Watch) -> Observation:
         """Look at files, repositories and processes from outside. The caller holds the agent still."""
         agent = self._agent
-        pids = self._pids(agent) if agent and agent.alive else set[int]()
+        pids = agent.pids if agent and agent.alive else set[int]()
         return observe(self.zones, watch, pids, agent.pid if agent else 0)
 
     def run(
@@ -273,10 +274,6 @@ class ProcessSandbox:
         """Make the zones that are not there yet."""
         for zone in (self.zones.durable, self.zones.workspace, self.zones.tmp, self.zones.assets):
             zone.mkdir(parents=True, exist_ok=True)
-
-    def _pids(self, agent: Incarnation) -> set[int]:
-        """Return all processes of the tree. Orphans go to pid 1 of the namespace, or else to the launcher."""
-        return descendants(agent.launcher_pid)
 
 
 def written_bytes(pid: int) -> int:

@@ -26,7 +26,7 @@ from typing import Protocol, runtime_checkable
 from chaos.events.done import CallFailed
 from chaos.events.seen import Called
 from chaos.journal import Journal
-from chaos.plan import SYSCALLS
+from chaos.plan import CHECKPOINT_CALLS, CHECKPOINT_WRITE, SYSCALLS
 
 # linux/audit.h, and the numbers of asm/unistd_64.h and asm-generic/unistd.h
 ARCHITECTURES: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -115,6 +115,7 @@ class Call:
     pid: int
     id: int
     calls: Calls
+    checkpoint_write: int = 0
 
     def go(self) -> None:
         """Let the kernel execute it, or fail it if it was armed to."""
@@ -131,6 +132,7 @@ class Calls:
     def __init__(self, durable: Path, phases: Collection[str], journal: Journal) -> None:
         self.program = program(phases)
         self._durable, self._journal = os.fspath(durable), journal
+        self._all_durable = frozenset(phases) >= CHECKPOINT_CALLS
         self._names = {
             number: (phase, name)
             for phase in phases
@@ -176,9 +178,19 @@ class Calls:
             self._send(id_, 0, CONTINUE)
             return None
         self._counts[phase] += 1
-        self._journal.add(Called, phase=phase, number=self._counts[phase], name=name, path=path, pid=pid)
-        self.held = Call(phase, self._counts[phase], name, path, pid, id_, self)
+        number, durable = self._counts[phase], self._makes_durable(phase)
+        self._journal.add(
+            Called, phase=phase, number=number, name=name, path=path, pid=pid, checkpoint_write=durable
+        )  # fmt: skip
+        self.held = Call(phase, number, name, path, pid, id_, self, durable)
         return self.held
+
+    def _makes_durable(self, phase: str) -> int:
+        """Count a call of *phase* among those that make durable, if all of them are held; return its number, or 0."""
+        if phase not in CHECKPOINT_CALLS or not self._all_durable:
+            return 0
+        self._counts[CHECKPOINT_WRITE] += 1
+        return self._counts[CHECKPOINT_WRITE]
 
     def fail(self, phase: str, error: int, times: int) -> None:
         """Fail the next *times* calls of *phase* with *error*; what is held right now is the first of them."""

@@ -30,6 +30,13 @@ class Forked:
         self.pid = pid
         self._pidfd = os.pidfd_open(pid)  # it waits for its order, so the number is still its own
 
+    @property
+    def alive(self) -> bool:
+        poller = select.poll()
+        if self._pidfd >= 0:
+            poller.register(self._pidfd, select.POLLIN)
+        return self._pidfd >= 0 and not poller.poll(0)
+
     def wait(self, timeout: float | None = None) -> None:
         """Wait for its end; raise subprocess.TimeoutExpired after *timeout* seconds."""
         if self._pidfd < 0:
@@ -52,6 +59,7 @@ class ForkServer:
     """A process that has *modules* imported, started with the variables *preload* as well."""
 
     def __init__(self, modules: Sequence[str], preload: Mapping[str, str]) -> None:
+        self._agents: list[Forked] = []
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -69,12 +77,25 @@ class ForkServer:
         if self._hear() == b"threads":
             raise HarnessError(f"importing {', '.join(modules)} starts threads, which no fork has; use --chaos-cold")
 
-    def start(self, kind: str, folder: Path, control: int, output: int, errors: int) -> Forked:
+    def start(self, kind: str, folder: bytes, control: int, output: int, errors: int) -> Forked:
         """Fork a child of *kind* in *folder* that has the files *control*, *output* and *errors*."""
-        message = b"\n".join((kind.encode(), b"%d" % os.getpid(), os.fsencode(folder)))
+        return Forked(self._ask(kind, folder, control, output, errors))
+
+    def start_agent(self, folder: bytes, cgroups: Sequence[bytes], control: int, output: int) -> Forked:
+        """Fork an agent, to live in *cgroups*; it ends with this server."""
+        self._agents = [agent for agent in self._agents if agent.alive]
+        self._agents.append(self.start("agent", b"\0".join((folder, *cgroups)), control, output, output))
+        return self._agents[-1]
+
+    def status(self, child: Forked) -> int:
+        """Return how *child* ended, which was to read: its exit code, or minus the signal."""
+        return self._ask("ended", b"%d" % child.pid)
+
+    def _ask(self, kind: str, what: bytes, *files: int) -> int:
+        message = b"\n".join((kind.encode(), b"%d" % os.getpid(), what))
         try:
-            socket.send_fds(self._control, [message], [control, output, errors])
-            return Forked(int(self._hear()))
+            socket.send_fds(self._control, [message], files)
+            return int(self._hear())
         except (OSError, ValueError) as error:
             self.close()
             raise HarnessError(f"the fork server is gone: {error}") from error
@@ -86,8 +107,13 @@ class ForkServer:
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def busy(self) -> bool:
+        """Whether an agent of it is alive."""
+        return any(agent.alive for agent in self._agents)
+
     def close(self) -> None:
-        """End the server; what it forked lives on."""
+        """End the server, and with it its agents."""
         self._control.close()
         self._process.kill()
         self._process.wait()
@@ -106,7 +132,7 @@ _servers: OrderedDict[tuple[str, ...], ForkServer] = OrderedDict()
 
 
 def server(modules: Sequence[str], env: Mapping[str, str] | None = None) -> ForkServer:
-    """Return the fork server that has *modules*; the least recently used one goes when there are too many.
+    """Return the fork server that has *modules*; the least recently used idle one goes when there are too many.
 
     Args:
         env: of the agent to be: what a program only heeds when it starts, a library that is preloaded, its server has.
@@ -116,8 +142,8 @@ def server(modules: Sequence[str], env: Mapping[str, str] | None = None) -> Fork
     if key in _servers and not _servers[key].alive:
         _servers.pop(key).close()
     if key not in _servers:
-        while len(_servers) >= MAX_SERVERS:
-            _servers.popitem(last=False)[1].close()
+        for old in [old for old, made in _servers.items() if not made.busy][: max(0, len(_servers) - MAX_SERVERS + 1)]:
+            _servers.pop(old).close()
         _servers[key] = ForkServer(modules, preload)
     _servers.move_to_end(key)
     return _servers[key]
@@ -143,18 +169,21 @@ def run(modules: Sequence[str], order: Sequence[bytes], folder: Path, timeout: f
     """
     control, theirs = socket.socketpair()
     with control, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        forking = server(modules)
         with theirs:
-            child = server(modules).start("read", folder, theirs.fileno(), output.fileno(), errors.fileno())
+            child = forking.start("read", os.fsencode(folder), theirs.fileno(), output.fileno(), errors.fileno())
         body = b"\0".join(order)
-        control.sendall(b"%d\n%s" % (len(body), body))
-        control.settimeout(timeout)
         try:
-            said = control.recv(64)
-        except TimeoutError:
-            os.killpg(child.pid, signal.SIGKILL)  # it made a session of its own
-            raise subprocess.TimeoutExpired("fork server's child", timeout) from None
-        finally:
+            control.sendall(b"%d\n%s" % (len(body), body))
+            child.wait(timeout)
+        except BaseException:  # its number is its own until its server is asked for its status
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)  # it made a session of its own
+            child.kill()
             child.wait()
+            forking.status(child)
+            raise
+        status = forking.status(child)
         output.seek(0)
         errors.seek(0)
-        return int(said.split()[1]) if said else -int(signal.SIGKILL), output.read(), errors.read()
+        return status, output.read(), errors.read()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from chaos.errors import ScenarioError, UnknownName, did_you_mean
 from chaos.targets import Facts, InProcess, Launch, Strategy
-from chaos.targets.reference import Reference
+from chaos.targets.reference import LIGHT_IMPORTS, Reference
 
 if TYPE_CHECKING:
     from chaos.sandbox import Watch
@@ -102,6 +102,10 @@ class Planted:
         """Return how to have a new process print what a resume would find."""
         return self._launch(strategy, seed, root, "--reload")
 
+    def digest(self, state: bytes) -> str | None:
+        """Return the digest of a state, as the reference agent announces it."""
+        return self._reference.digest(state)
+
     def brain(self, seed: int) -> Brain:
         """Return the scripted model and services of the reference agent's work."""
         return self._reference.brain(seed)
@@ -121,7 +125,7 @@ class Planted:
 
     def _launch(self, strategy: Strategy, seed: int, root: Path, *arguments: str) -> Launch:
         command = (sys.executable, "-m", __name__, self.bug, *arguments)
-        return Launch(command, self._reference.launch(strategy, seed, root).env)
+        return Launch(command, self._reference.launch(strategy, seed, root).env, (*LIGHT_IMPORTS, f"{__name__}.driver"))
 
     @property
     def _reference(self) -> Reference:

@@ -17,7 +17,8 @@ import pytest
 
 from chaos.events.seen import FileEntry, Observation, ProcessEntry
 from chaos.sandbox import Watch, Zones
-from chaos.sandbox.observe import CHUNK_BYTES, descendants, observe
+from chaos.sandbox.observe import CHUNK_BYTES, observe
+from chaos.sandbox.processes import descendants
 
 PATIENCE = 20.0  # seconds for what takes milliseconds on an idle machine
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.sandbox.observe import descendants
 from chaos.sandbox.process import ProcessSandbox
+from chaos.sandbox.processes import descendants
 from chaos.sandbox.tree import alive, settled, state
 
 PATIENCE = 20.0  # seconds for what takes milliseconds

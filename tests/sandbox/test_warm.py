@@ -129,6 +129,19 @@ def test_only_so_many_servers_are_kept() -> None:
     assert [server.alive for server in servers] == [False, True, True, True]
 
 
+def test_one_with_a_live_agent_is_kept_and_its_agent_ends_with_it(sandbox: ProcessSandbox, tmp_path: Path) -> None:
+    start(sandbox, tmp_path, "import time; time.sleep(600)")
+    first = warm.server(MODULES)
+    with_namespaces = not able().process_tree and sandbox._mode == "direct"
+    for name in ("csv", "wave", "bz2"):
+        warm.server((name,))
+    assert first.alive == with_namespaces and sandbox.wait(0) is None
+    if with_namespaces:
+        first.close()
+        with pytest.raises(HarnessError, match="launcher was killed"):
+            sandbox.wait(20)
+
+
 def test_a_command_is_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "reader.py").write_text(
         "import sys; print('x' * 200_000); print('trouble', file=sys.stderr); sys.exit(3)"
@@ -144,6 +157,13 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         warm.run(MODULES, command, tmp_path, 0.3)
 
 
+def test_a_command_that_is_killed_is_told_by_its_signal(tmp_path: Path) -> None:
+    (tmp_path / "victim.py").write_text("import os; os.kill(os.getpid(), 9)")
+    command = order("none", "", (), (sys.executable, "-m", "victim"), {"PYTHONPATH": str(tmp_path)})
+    for _ in range(2):
+        assert warm.run(MODULES, command, tmp_path, 20) == (-signal.SIGKILL, b"", b"")
+
+
 HARNESS = """
 import os, sys, time
 from pathlib import Path
@@ -152,7 +172,7 @@ folder = Path(sys.argv[1])
 box = ProcessSandbox(folder / "box", 0, "first")
 box.start((sys.executable, "-m", "warm_agent"), {"PYTHONPATH": str(folder)}, ("json",))
 from chaos.sandbox import warm
-print(box.pid, warm.server(("json",))._process.pid, flush=True)
+print(box.pid, warm.server(("json",))._process.pid, *(file.parent for file in box.cgroups), flush=True)
 time.sleep(600)
 """
 
@@ -161,11 +181,12 @@ def test_nothing_outlives_a_killed_harness(tmp_path: Path) -> None:
     (tmp_path / "warm_agent.py").write_text("import time; time.sleep(600)")
     with subprocess.Popen((sys.executable, "-c", HARNESS, tmp_path), stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None
-        pids = [int(word) for word in harness.stdout.readline().split()]
-        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+        agent, server, *groups = harness.stdout.readline().split()
+        pids = [int(agent), int(server)]
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids) and all(Path(group).exists() for group in groups)
         harness.kill()
     end = time.monotonic() + 20
-    while any(_lives(pid) for pid in pids):
+    while any(_lives(pid) for pid in pids) or any(Path(group).exists() for group in groups):
         assert time.monotonic() < end, "something outlives the harness"
         time.sleep(0.02)
 

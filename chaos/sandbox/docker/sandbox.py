@@ -23,8 +23,9 @@ from chaos.sandbox import Watch, Zones
 from chaos.sandbox.docker import container, engine, exposed, memory, witness
 from chaos.sandbox.docker.life import Caller, Life, Order
 from chaos.sandbox.docker.output import Output
-from chaos.sandbox.observe import GIT_SECONDS, descendants, observe
+from chaos.sandbox.observe import GIT_SECONDS, observe
 from chaos.sandbox.process import KILL_SECONDS, OOM_SECONDS, _empty, written_bytes
+from chaos.sandbox.processes import descendants
 
 LOOKS = 3  # at a sandbox whose background processes make and remove files while we look
 

@@ -20,6 +20,9 @@ PACKAGES = {
     "aws": ("aws_durable_execution_sdk_python", "aws_durable_execution_sdk_python_testing"),
 }  # fmt: skip
 
+DRIVERS = {"sqlite": ("dbos._sys_db_sqlite", "sqlalchemy.dialects.sqlite"), "postgres": ("dbos._sys_db_postgres",)}
+"""What DBOS imports when it learns what its database is."""
+
 
 @dataclass(frozen=True)
 class Events(InProcess):
@@ -59,7 +62,8 @@ class Events(InProcess):
 
     @property
     def imports(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (f"chaos.targets.reference.runtimes.{self.runtime}",)
+        driver = DRIVERS[self.database] if self.runtime == "dbos" else ()
+        return (f"chaos.targets.reference.runtimes.{self.runtime}", *driver)
 
     def missing(self) -> str:
         lacking = [name for name in PACKAGES[self.runtime] if importlib.util.find_spec(name) is None]
