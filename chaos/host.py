@@ -16,6 +16,16 @@ Report = Callable[[str, Mapping[str, object]], None]
 class Host(Protocol):
     """Called by the supervisor, never two methods at once, except `asked`, which comes from the world's threads."""
 
+    @property
+    def tied(self) -> str:
+        """Why a crash state of the run cannot be taken away and come back to; "" if it can.
+
+        If it can, all that the half goes by is in the zones. Then a new one, made over zones that hold what they held
+        at a point of the run, acts from its `starting` with an *attempt* of 2 or more exactly as the one that lived
+        through the run: the same is put back, stored and said, and what it has counted goes on from there.
+        """
+        ...
+
     def starting(self, attempt: int) -> None:
         """The incarnation *attempt* (from 1) is about to start: nothing of the agent runs; put back what belongs to it.
 

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from chaos.servers._daemon import Service
 
 
+class Kept(Protocol):
+    """What a lease had on a server at one instant. What servers keep of instants that follow each other is shared."""
+
+    @property
+    def digest(self) -> str:
+        """Tells it from others of the same lease: equal digests, equal contents."""
+        ...
+
+
 class Running(Protocol):
     """A server that answers. Its user is one process; the leases of several runs may be open at once."""
 
@@ -28,6 +37,20 @@ class Running(Protocol):
 
     def written_bytes(self, lease: Lease) -> int:
         """Return the bytes that the server has written to its disk since *lease* was made, its log included."""
+        ...
+
+    def keep(self, lease: Lease) -> Kept | None:
+        """Return what *lease* has on the server now, as a kill of its client would leave it; None if that cannot be.
+
+        The client stands still; connections and transactions of it may be open, and what is not committed is not in it.
+        """
+        ...
+
+    def put_back(self, lease: Lease, kept: Kept) -> None:
+        """Make *lease* have what it had when *kept* was, and count its bytes from there; its client is dead.
+
+        Connections that the client left are gone when this returns.
+        """
         ...
 
     def release(self, lease: Lease) -> None:

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -23,9 +24,13 @@ from chaos.servers._daemon import Daemon, Service, become
 if TYPE_CHECKING:
     from psycopg import Connection
 
+    from chaos.servers import Kept
+    from chaos.servers._postgres_kept import Watched
+
 DEBIAN = Path("/usr/lib/postgresql")  # Debian keeps the server's programs off the PATH, in a folder for each version
 USERS = ("postgres", "nobody")  # the server refuses to run as root
 CONNECT_SECONDS = 5
+LOG = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s::pg_lsn)::bigint"
 # Durability (fsync, full_page_writes, synchronous_commit) stays at its safe defaults. Shared memory goes into files of
 # the data folder: what a SIGKILLed server leaves in /dev/shm nobody would remove.
 SETTINGS = (
@@ -82,10 +87,10 @@ class Postgres:
 
 
 class _Mark(NamedTuple):
-    """Where a lease began: the size of its empty database, and the place in the log."""
+    """Where a lease began: the size of its empty database, and how long the log was, bytes."""
 
     size: int
-    lsn: str
+    log: int
 
 
 class RunningPostgres:
@@ -94,14 +99,12 @@ class RunningPostgres:
     def __init__(self, url: str, stack: ExitStack, service: Service | None = None) -> None:
         self._url, self._stack, self.service = url, stack, service
         self._marks: dict[str, _Mark] = {}
+        self._watched: dict[str, Watched] = {}
 
     def lease(self, name: str) -> Lease:
         with self._connected() as connection:
-            # template0 has none of the user's own objects, and nobody can be connected to it, which would refuse us.
-            connection.execute(
-                f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'".encode()
-            )
-            self._marks[name] = _Mark(_size(connection, name), str(_one(connection, "SELECT pg_current_wal_lsn()")))
+            _create(connection, name)
+            self._marks[name] = _Mark(_size(connection, name), int(str(_one(connection, LOG, "0/0"))))
         return Lease(_at(self._url, name), name)
 
     def stored_bytes(self, lease: Lease) -> int:
@@ -121,16 +124,70 @@ class RunningPostgres:
         likes.
         """
         with self._connected() as connection:
-            query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s::pg_lsn)::bigint"
-            return int(str(_one(connection, query, self._marks[lease.space].lsn)))
+            return int(str(_one(connection, LOG, "0/0"))) - self._marks[lease.space].log
+
+    def keep(self, lease: Lease) -> Kept | None:
+        """Return the rows of all tables, the sequences, and the schema; see the protocol.
+
+        Only a superuser can put them back, with `pg_dump` at hand; and large objects, materialized views, foreign
+        tables and prepared transactions not at all.
+        """
+        mark = self._marks[lease.space]
+        with self._watching(lease) as watched:
+            return watched.keep(mark.size, mark.log) if watched else None
+
+    def put_back(self, lease: Lease, kept: Kept) -> None:
+        from chaos.servers._postgres_rows import KeptRows
+
+        assert isinstance(kept, KeptRows)
+        with self._watching(lease) as watched:
+            assert watched is not None
+            watched.put_back(kept)
+            self._marks[lease.space] = _Mark(watched.size() - kept.stored, watched.log() - kept.written)
 
     def release(self, lease: Lease) -> None:
+        if watched := self._watched.pop(lease.space, None):
+            watched.close()
         with self._connected() as connection:
             connection.execute(f"DROP DATABASE IF EXISTS {lease.space} WITH (FORCE)".encode())
         self._marks.pop(lease.space, None)
 
     def close(self) -> None:
+        while self._watched:
+            self._watched.popitem()[1].close()
         self._stack.close()
+
+    @contextmanager
+    def _watching(self, lease: Lease) -> Iterator[Watched | None]:
+        """Have the lease's database watched; None where what it has could not be put back."""
+        import psycopg
+
+        from chaos.servers._postgres_kept import Watched
+
+        try:
+            if (old := self._watched.get(lease.space)) and not old.answers():  # the server was away since
+                self._watched.pop(lease.space)
+            if lease.space not in self._watched and (program := self._dump_program()):
+                self._watched[lease.space] = Watched(lease.url, program, partial(self._make_anew, lease.space))
+            yield self._watched.get(lease.space)
+        except BaseException as error:  # whatever it knows may be wrong now
+            if watched := self._watched.pop(lease.space, None):
+                watched.close()
+            if isinstance(error, psycopg.Error):
+                raise HarnessError(f"PostgreSQL does not do its part: {error}") from error
+            raise
+
+    def _dump_program(self) -> Path | None:
+        """Return the program that tells a database's schema; None if there is none, or we could not put rows back."""
+        found = [(_programs() or DEBIAN) / "pg_dump", *map(Path, filter(None, [shutil.which("pg_dump")]))]
+        with self._connected() as connection:
+            able = _one(connection, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+        return next((program for program in found if able and program.exists()), None)
+
+    def _make_anew(self, name: str) -> None:
+        with self._connected() as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+            _create(connection, name)
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
@@ -142,6 +199,13 @@ class RunningPostgres:
                 yield connection
         except psycopg.Error as error:
             raise HarnessError(f"PostgreSQL does not do its part: {error}") from error
+
+
+def _create(connection: Connection, name: str) -> None:
+    """Make the database *name*."""
+    # template0 has none of the user's own objects, and nobody can be connected to it, which would refuse us.
+    options = "TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
+    connection.execute(f"CREATE DATABASE {name} {options}".encode())
 
 
 def _one(connection: Connection, query: str, *values: str) -> object:

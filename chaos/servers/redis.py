@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 from chaos import leftovers, ports
 from chaos.durable import Lease
 from chaos.errors import HarnessError
+from chaos.servers import _redis_kept as keys
 from chaos.servers._address import shown
 from chaos.servers._daemon import Daemon, Service
 
 if TYPE_CHECKING:
     from redis import Redis as Client
+
+    from chaos.servers import Kept
 
 CONNECT_SECONDS = 5
 SCAN_KEYS = 1000  # looked at by one SCAN: a user's server may hold millions
@@ -87,6 +90,7 @@ class RunningRedis:
     def __init__(self, url: str, service: Service | None, stack: ExitStack) -> None:
         self._url, self.service, self._stack = url, service, stack
         self._written: dict[str, int] = {}
+        self._kept: dict[str, keys.KeptKeys] = {}  # what was kept last, by space
 
     def lease(self, name: str) -> Lease:
         lease = Lease(self._url, f"{name}:")
@@ -111,7 +115,24 @@ class RunningRedis:
         """
         return self._written_bytes() - self._written[lease.space]
 
+    def keep(self, lease: Lease) -> Kept:
+        """Return the lease's keys. One that expires is put back with the time that it has left now."""
+        with self._connected() as client:
+            last = self._kept.get(lease.space) or keys.KeptKeys()
+            kept = keys.keep(client, _keys(client, lease.space), last, self.written_bytes(lease))
+        self._kept[lease.space] = kept
+        return kept
+
+    def put_back(self, lease: Lease, kept: Kept) -> None:
+        assert isinstance(kept, keys.KeptKeys)
+        with self._connected() as client:
+            keys.settle(client)
+            keys.put_back(client, _keys(client, lease.space), kept)
+        self._kept[lease.space] = kept
+        self._written[lease.space] = self._written_bytes() - kept.written
+
     def release(self, lease: Lease) -> None:
+        self._kept.pop(lease.space, None)
         with self._connected() as client:
             if keys := _keys(client, lease.space):
                 client.unlink(*keys)

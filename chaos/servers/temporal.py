@@ -182,6 +182,12 @@ class RunningTemporal:
             return self._own.service.written_bytes() - self._marks[lease.space][1]
         return asyncio.run(_history_bytes(lease))
 
+    def keep(self, lease: Lease) -> None:
+        return None  # no client can put a history back, and the server's database is everybody's
+
+    def put_back(self, lease: Lease, kept: object) -> None:
+        raise HarnessError("what a run has on Temporal cannot be put back")
+
     def release(self, lease: Lease) -> None:
         """Have the workflows deleted whose ids begin with the lease's prefix, running ones too.
 

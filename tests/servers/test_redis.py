@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from chaos.durable import Lease
 from chaos.errors import HarnessError
 from chaos.servers.redis import Redis, RunningRedis
+from chaos.targets.reference import redis_history
 
 NAME = "redis"
 ENTRY = 50_000
@@ -127,3 +129,116 @@ def test_what_is_missing_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch
         Redis().open(tmp_path, "")
     monkeypatch.setitem(sys.modules, "redis", None)
     assert "pip install 'pytest-chaos[strategies]'" in Redis().missing("")
+
+
+# -- kept and put back
+
+
+def contents(lease: Lease) -> dict[bytes, tuple[object, bool]]:
+    """Return every key of the lease with its value and whether it expires."""
+    found = dict[bytes, tuple[object, bool]]()
+    with connected(lease) as client:
+        read = {
+            b"string": client.get, b"hash": client.hgetall, b"set": client.smembers, b"stream": client.xrange,
+            b"list": lambda key: client.lrange(key, 0, -1), b"zset": lambda key: client.zrange(key, 0, -1, False, True),
+        }  # fmt: skip
+        for key in client.keys(f"{lease.space}*"):
+            found[key] = read[client.type(key)](key), client.pttl(key) > 0
+    return found
+
+
+def write_all(lease: Lease, mark: str) -> None:
+    """Have a key of every kind, each with *mark* in it."""
+    with connected(lease) as client:
+        name = f"{lease.space}%s".__mod__
+        client.set(name("text"), mark)
+        client.set(name("short"), mark, px=600_000)
+        client.hset(name("hash"), mapping={"one": mark, "two": "x"})
+        client.sadd(name("set"), mark, "member")
+        client.zadd(name("sorted"), {mark: 1, "b": 2})
+        client.xadd(name("stream"), {"field": mark})
+        client.rpush(name("list"), mark, b"\0\r\n", "")
+        client.set(name(f"only {mark}"), "here")
+
+
+def test_every_kind_of_key_is_put_back(running: RunningRedis) -> None:
+    lease, other = running.lease("chaos_kinds"), running.lease("chaos_kinds2")
+    empty = running.keep(lease)
+    write_all(other, "other")
+    write_all(lease, "first")
+    kept, before, others = running.keep(lease), contents(lease), contents(other)
+    written = running.written_bytes(lease)
+    write_all(lease, "second")
+    with connected(lease) as client:
+        client.persist(f"{lease.space}short")
+        client.expire(f"{lease.space}hash", 600)
+    later, after = running.keep(lease), contents(lease)
+    assert len({empty.digest, kept.digest, later.digest}) == 3
+    for wanted, had in ((kept, before), (empty, {}), (later, after), (kept, before)):
+        running.put_back(lease, wanted)
+        assert contents(lease) == had
+        assert running.keep(lease).digest == wanted.digest
+    assert running.written_bytes(lease) == written
+    with connected(lease) as client:
+        assert 0 < client.pttl(f"{lease.space}short") <= 600_000
+    assert contents(other) == others
+    for one in (lease, other):
+        running.release(one)
+
+
+def test_a_list_that_grows_is_kept_once(running: RunningRedis) -> None:
+    """What instants share is shared, and a list that was written anew is noticed though it is longer."""
+    lease = running.lease("chaos_grows")
+    key, entries, kept = f"{lease.space}list", list[bytes](), []
+    with connected(lease) as client:
+        for number in range(30):
+            entries.append(b"%d" % number + os.urandom(500))
+            client.rpush(key, entries[-1])
+            kept.append(running.keep(lease))
+        values = [one.keys[key.encode()].value for one in kept]  # type: ignore[attr-defined]
+        assert all(len(value.new) == 1 for value in values)
+        client.lset(key, 3, b"changed")
+        client.rpush(key, b"and grown")
+        changed = running.keep(lease)
+        assert len(changed.keys[key.encode()].value.new) == 31  # type: ignore[attr-defined]
+        for length in (30, 7, 1, 30):
+            running.put_back(lease, kept[length - 1])
+            assert client.lrange(key, 0, -1) == entries[:length]
+        running.put_back(lease, changed)
+        assert client.lrange(key, 0, -1) == [*entries[:3], b"changed", *entries[4:], b"and grown"]
+    running.release(lease)
+
+
+def test_a_transaction_that_a_killed_client_left_open_is_not_in_it(running: RunningRedis) -> None:
+    lease = running.lease("chaos_open")
+    code = f"""
+import redis, sys
+client = redis.Redis.from_url({lease.url!r})
+client.set({lease.space!r} + "done", 1)
+client.execute_command("MULTI")
+client.execute_command("SET", {lease.space!r} + "open", 1)
+print("stands", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as agent:
+        assert agent.stdout and agent.stdout.readline() == "stands\n"
+        kept = running.keep(lease)
+        agent.kill()
+    running.put_back(lease, kept)
+    assert list(contents(lease)) == [f"{lease.space}done".encode()]
+    running.release(lease)
+
+
+def test_a_history_goes_on_from_it(running: RunningRedis) -> None:
+    lease = running.lease("chaos_history")
+    thread = "thread"
+    log = redis_history.Entries(lease, thread)
+    for number in range(5):
+        log.append(b"step %d" % number)
+    kept, real = running.keep(lease), redis_history.lines(lease)
+    log.append(b"after the instant")
+    running.put_back(lease, kept)
+    assert redis_history.lines(lease) == real
+    redis_history.Entries(lease, thread).append(b"step 5")
+    assert redis_history.lines(lease) == [*real, b"step 5"]
+    running.release(lease)

@@ -53,6 +53,7 @@ def ids(lease: Lease) -> set[str]:
 
 def test_two_leases_do_not_see_each_other(running: RunningTemporal) -> None:
     one, two = running.lease("chaos_1"), running.lease("chaos_11")
+    assert running.keep(one) is None  # type: ignore[func-returns-value]
     start(one)
     start(two)
     running.release(one)

@@ -28,8 +28,8 @@ def test_it_judges_by_what_is_on_the_disk(
     audit.restored(())
     if changes:
         (tmp_path / "file").write_text("two")
-    audit.turn(NOBODY, Decision(files=says, processes=False))
-    assert (audit.false_negatives, audit.false_positives) == (missed, needless)
+    judged = audit.turn(NOBODY, Decision(files=says, processes=False))
+    assert judged == {"false_negatives": missed, "false_positives": needless}
 
 
 def test_an_inspector_that_sees_nothing_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

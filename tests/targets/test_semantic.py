@@ -22,7 +22,7 @@ from chaos.errors import HarnessError, ScenarioError
 from chaos.faults import Scene
 from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.faults.kill import Kill
-from chaos.sandbox.observe import descendants
+from chaos.sandbox.processes import descendants
 from chaos.targets.reference import Reference
 from chaos.targets.reference.semantic import criu
 from chaos.targets.reference.semantic.audit import everything

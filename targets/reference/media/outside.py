@@ -28,6 +28,12 @@ class Outside:
         self._agents: dict[int, int] = {}  # process to the bytes that it had written when it last stood still
         self._seconds: list[float] = []
 
+    @property
+    def tied(self) -> str:
+        """What the snapshots are bound to: mounts, or names of files that they share with what lives."""
+        name = type(self._medium).__name__.lower()
+        return f"{name} snapshots are a part of the file system that they were taken on, beside the zones"
+
     def starting(self, attempt: int) -> None:
         """Take the first snapshot, or restore the newest complete one; a damaged manifest is left for the agent to see.
 

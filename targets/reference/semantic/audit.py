@@ -18,7 +18,7 @@ Everything = dict[str, tuple[object, ...]]
 
 @dataclass
 class Audit:
-    """Counts the wrong decisions over *folders*.
+    """Finds the wrong decisions over *folders*.
 
     Args:
         memory: whether the memory of processes is stored, so that a change of it must not be missed.
@@ -26,23 +26,32 @@ class Audit:
 
     folders: Mapping[str, Path]
     memory: bool
-    false_negatives: int = 0
-    false_positives: int = 0
     _files: Everything = field(default_factory=dict)
     _processes: tuple[Process, ...] = ()
+
+    def begun(self) -> None:
+        """Compare the next turn with nothing: nothing was put back."""
+        self._files, self._processes = {}, ()
 
     def restored(self, processes: tuple[Process, ...]) -> None:
         """Compare the next turn with what was put back: the folders as they are now, and *processes*."""
         self._files, self._processes = everything(self.folders), processes
 
-    def turn(self, agent: int, decision: Decision) -> None:
-        """Look at all that there is, compare it with the turn before, and judge the *decision*."""
+    def turn(self, agent: int, decision: Decision) -> dict[str, int]:
+        """Look at all that there is, compare it with the turn before, and judge the *decision*.
+
+        Returns:
+            1 or 0 for "false_negatives", something changed that it denies, and for "false_positives".
+        """
         # A new Sighting knows of nothing: all memory is read.
         files, processes = everything(self.folders), Sighting(memory=self.memory).look(agent)
         changed = Decision(files != self._files, processes != self._processes)
-        self.false_negatives += any(is_so and not said for is_so, said in zip(changed, decision, strict=True))
-        self.false_positives += any(said and not is_so for is_so, said in zip(changed, decision, strict=True))
         self._files, self._processes = files, processes
+        pairs = list(zip(changed, decision, strict=True))
+        return {
+            "false_negatives": int(any(is_so and not said for is_so, said in pairs)),
+            "false_positives": int(any(said and not is_so for is_so, said in pairs)),
+        }
 
 
 def everything(folders: Mapping[str, Path]) -> Everything:

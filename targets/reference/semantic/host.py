@@ -2,6 +2,9 @@
 
 The agent's request for turn k says that k turns are done, and that the agent waits: nothing of its own moves. What it
 gets as an answer comes after the manifest is durable. The last turn has no request after it; it ends with `finished`.
+
+All that the next incarnation needs is in the durable zone, so that a new object over the same zones goes on like the
+old one, its accounts included: they are in the manifest.
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ from chaos.targets.reference.semantic.processes import Sighting, alive
 from chaos.targets.reference.snapshot import CorruptStore, Entry, Snapshots, Tree
 
 TRIES = 5  # a file that goes while we look makes us look again
+# Names of accounts, besides "turns", which counts those that were published:
+DECIDED = ("skip", "files", "processes")  # turns by what was decided (see `Decision`)
+JUDGED = ("false_negatives", "false_positives")  # turns by what the audit says of that
+WRITTEN, IMAGES = "written", "images"  # bytes written; folders of memory made
 
 
 class TurnSnapshots:
@@ -49,23 +56,41 @@ class TurnSnapshots:
         self._audit = Audit(self._folders, criu is not None) if audit else None
         self._before = NOTHING
         self._manifest: Manifest | None = None
-        self._images = 0  # folders of memory made so far
         self._restored = False  # whether this incarnation is one that something was put back for
         self._failed = ""  # why memory could not be brought back
-        self._turns: Counter[str] = Counter()
-        self._written, self._stored = 0, set[str]()
+        self._accounts = self._found()
+        self._stored = {place.name for place in self._objects.iterdir()}
         self._lock = threading.Lock()  # a request comes from a thread of the world
         self._closed = False
+
+    def _found(self) -> Counter[str]:
+        """Return the accounts as they are in what is stored already; empty ones at the start of a run."""
+        try:
+            newest = manifests.newest(self._durable)
+        except CorruptStore:  # the agent will be told
+            newest = None
+        if newest is None:
+            return Counter()
+        return Counter({**newest.accounts, WRITTEN: newest.accounts[WRITTEN] + len(newest.body)})
+
+    @property
+    def tied(self) -> str:
+        """Nothing: see above."""
+        return ""
 
     def starting(self, attempt: int) -> None:
         """Make the folders what they were at the end of the turn of the newest manifest."""
         with self._lock:
             self._restored, self._failed = False, ""
+            self._manifest, self._before = None, NOTHING
             if attempt == 1:
                 return
             try:
                 self._manifest = manifests.newest(self._durable)
-                self._before = self._put_back(self._manifest) if self._manifest else NOTHING
+                if self._manifest:
+                    self._before = self._put_back(self._manifest)
+                elif self._audit:
+                    self._audit.begun()
             except CorruptStore as error:
                 manifests.refuse(self._durable, str(error))
                 self._report("refused", {"why": str(error)})
@@ -106,7 +131,7 @@ class TurnSnapshots:
 
     def written_bytes(self) -> int:
         """Return the bytes of contents, artefacts, manifests and images written so far."""
-        return self._written
+        return self._accounts[WRITTEN]
 
     def close(self) -> None:
         """Take no more snapshots."""
@@ -127,19 +152,20 @@ class TurnSnapshots:
         memory = self._criu is not None
         decision = decide(self._before, now, memory=memory)
         if self._audit:
-            self._audit.turn(agent, decision)
-        done = self._store(turns, now, decision)
+            self._accounts.update(self._audit.turn(agent, decision))
+        files, processes, images = self._store(turns, now, decision)
         if not alive(agent):  # what was seen may be its ruins
             return
-        self._written += manifests.publish(self._durable, done)
         if turns > (self._manifest.turns if self._manifest else 0):  # one that is asked for again has been counted
-            self._turns["turns"] += 1
-            for what in ("skip", "files", "processes"):
-                self._turns[what] += bool(getattr(decision, what))
+            self._accounts["turns"] += 1
+            for what in DECIDED:
+                self._accounts[what] += bool(getattr(decision, what))
+        done = Manifest(turns, files, processes, images, dict(self._accounts))
+        self._accounts[WRITTEN] += manifests.publish(self._durable, done)
         self._before, self._manifest = now, done
 
-    def _store(self, turns: int, now: Sight, decision: Decision) -> Manifest:
-        """Store what changed; return the manifest that is to be published."""
+    def _store(self, turns: int, now: Sight, decision: Decision) -> tuple[str, str, str]:
+        """Store what changed; return the names of files, processes and images for the manifest."""
         last = self._manifest
         files, processes, images = (last.files, last.processes, last.images) if last else ("", "", "")
         if decision.files or not last:
@@ -152,30 +178,30 @@ class TurnSnapshots:
         if not decision.skip:
             figures = {"turns": turns, "files": decision.files, "processes": decision.processes, "memory": bool(images)}
             self._report("snapshot", figures)
-        return Manifest(turns, files, processes, images)
+        return files, processes, images
 
     def _dumped(self, turns: int, processes: tuple[Process, ...]) -> str:
         """Dump the memory of *processes*; return the name of the folder, "" if there is none."""
         if not processes or not self._criu:
             return ""
-        self._images += 1
-        name = f"{turns}-{self._images}"
+        self._accounts[IMAGES] += 1
+        name = f"{turns}-{self._accounts[IMAGES]}"
         place = manifests.folder(self._durable) / "images" / name
         written, failed = self._criu.dump(self._sandbox.pid, place)
-        self._written += written
+        self._accounts[WRITTEN] += written
         if failed:
             self._report("processes", {"how": "not dumped", "why": failed})
         return "" if failed else name
 
     def _kept(self, artefact: object) -> str:
         name, written = manifests.keep(self._durable, artefact)
-        self._written += written
+        self._accounts[WRITTEN] += written
         return name
 
     def _count_contents(self, files: Mapping[str, Entry]) -> None:
         for digest in {entry["digest"] for entry in files.values() if "digest" in entry} - self._stored:
             self._stored.add(digest)
-            self._written += (self._objects / digest).stat().st_size
+            self._accounts[WRITTEN] += (self._objects / digest).stat().st_size
 
     def _tell_processes(self) -> None:
         """Say which processes of the snapshot are there again, and how they came back."""
@@ -191,13 +217,10 @@ class TurnSnapshots:
             raise HarnessError(f"CRIU did not bring the processes back ({why}); processes: auto starts them again")
 
     def _tell_turns(self) -> None:
-        audit = self._audit
-        judged = {"false_negatives": audit.false_negatives, "false_positives": audit.false_positives} if audit else {}
-        self._report("turns", {**self._turns, **judged})
-        if (
-            audit and audit.false_negatives
-        ):  # a snapshot that is missing: nothing that was resumed from it proves anything
-            raise HarnessError(f"{audit.false_negatives} turns changed more than was stored of them, by a full diff")
+        told = ("turns", *DECIDED, *(JUDGED if self._audit else ()))
+        self._report("turns", {what: self._accounts[what] for what in told})
+        if missed := self._accounts["false_negatives"]:  # nothing that was resumed from such a snapshot proves anything
+            raise HarnessError(f"{missed} turns changed more than was stored of them, by a full diff")
 
 
 def _process(kept: dict[str, object]) -> Process:

@@ -1,5 +1,7 @@
 """The manifest C = (turns, files, processes): which artefacts belong to the end of which turn.
 
+It has the accounts of the half outside the sandbox as well: with it, another one can go on from what is stored here.
+
 semantic/manifest.json        the newest that is done; a pending one lies beside it until its name is taken over
 semantic/artefacts/DIGEST     a tree of files, a list of processes: JSON, named by its digest
 semantic/objects/DIGEST       contents of files
@@ -12,7 +14,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
@@ -22,12 +25,21 @@ from chaos.targets.reference.snapshot import CorruptStore
 
 @dataclass(frozen=True)
 class Manifest:
-    """The end of *turns* turns: *files* and *processes* name artefacts, *images* a folder of memory or ""."""
+    """The end of *turns* turns: *files* and *processes* name artefacts, *images* a folder of memory or "".
+
+    *accounts* are the figures of the half outside as they were when it was published, its own bytes not yet counted.
+    """
 
     turns: int
     files: str
     processes: str
     images: str = ""
+    accounts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def body(self) -> bytes:
+        """What is stored of it, besides its checksum."""
+        return canonical(asdict(self))
 
 
 def folder(durable: Path) -> Path:
@@ -50,7 +62,7 @@ def newest(durable: Path) -> Manifest | None:
 
 def publish(durable: Path, manifest: Manifest) -> int:
     """Make *manifest* the newest, whole and durable, forget what only the last one needed; return the bytes written."""
-    place, body = folder(durable), canonical(asdict(manifest))
+    place, body = folder(durable), manifest.body
     _write(place / "manifest.json.pending", _digest(body).encode() + b"\n" + body)
     (place / "manifest.json.pending").rename(place / "manifest.json")
     synced(place)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from chaos.sandbox.observe import descendants
+from chaos.sandbox.processes import descendants
 from chaos.targets.reference.semantic.inspector import Process
 
 LISTENING = "0A"  # a socket's state in /proc/PID/net/tcp
