@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from chaos import measure
 from chaos.checks import Terms
 from chaos.checks.state import shows_the_same
-from chaos.events.seen import Asked
-from chaos.mask import Json
 from chaos.record import Record
 from chaos.verdict import Outcome, Verdict
 
@@ -37,21 +35,16 @@ def judge_claims(
 
 
 def _messages(run: Record, reference: Record, terms: Terms) -> str:
-    ended, stored = _conversation(run.final_state), _conversation(run.reloaded_state)
-    if ended is not None and stored is not None and ended != stored:
+    ended = reference if run.ends_alike(reference) and run.reloads_alike(reference) else run
+    if ended.stores_another_conversation:
         return REFUTED
-    asked = [event for event in run.events if isinstance(event, Asked) and event.status == 200]
-    firsts = {event.attempt: event for event in reversed(asked) if event.attempt > 1}
+    first = run.index.firsts("status 200", lambda request: request.status == 200)
+    firsts = [request for attempt, request in first.items() if attempt > 1]
     if not firsts:
         return NOT_JUDGED
     lost = max(measure.lost_by_crash(run), default=0)
     if terms.max_lost_steps is not None and lost > terms.max_lost_steps:
         return REFUTED
     there = reference.first_by_turn
-    kept = all(shows_the_same(event, there.get(event.turn), run, reference) for event in firsts.values())
+    kept = all(shows_the_same(event, there.get(event.turn), run, reference) for event in firsts)
     return KEPT if kept else REFUTED
-
-
-def _conversation(state: Json) -> Json:
-    """Return the messages in *state*, None where it has none."""
-    return state.get("messages") if isinstance(state, dict) else None

@@ -71,7 +71,7 @@ def disagreements(first: Record, second: Record) -> tuple[str, ...]:
     """Return what differs between two crash-free runs: where it is not empty, equality with either proves nothing."""
     kinds: dict[str, Iterable[Difference]] = {
         "state": state.final_differences(second, first),
-        "prompts": chain(state.prompt_differences(second.answered, second, first), state.turns_left_out(second, first)),
+        "prompts": chain(state.prompt_differences(second, first), state.turns_left_out(second, first)),
         "effects": effects.differences(second, first, Terms()),
     }
     one, other = first.final_observation, second.final_observation
@@ -131,11 +131,15 @@ def _objection(runs: Sequence[RunResult], expected: Sequence[ExpectedFailure], s
     broken = Counter(name for run in runs for name in _broken(run))
     blind = Counter(name for run in runs if run.verdict not in _STOPPED for name in _named(run, Outcome.UNKNOWN))
     void = Counter(_nothing(run) for run in runs if run.verdict in _PROVES_NOTHING)
+    error = next((f", one by: {run.error}" for run in runs if run.error), "")
     total = f"of {len(runs)} runs"
     reasons = [
         *(f"{name} broke in {count} {total}" for name, count in sorted(broken.items()) if name not in allowed),
         *(f"{name} could not judge {count} {total}" for name, count in sorted(blind.items())),
-        *(f"{count} {total} ended as: {what}" for what, count in sorted(void.items())),
+        *(
+            f"{count} {total} ended as: {what}{error if what == CellVerdict.HARNESS_ERROR else ''}"
+            for what, count in sorted(void.items())
+        ),
     ]
     if not reasons and strict and (kept := sorted(breaks - broken.keys())):
         return f"unexpectedly kept: {', '.join(kept)}; remove it from expected_failures"

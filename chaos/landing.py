@@ -33,13 +33,12 @@ def misses(run: Record, plan: Plan, setup: Setup) -> tuple[str, ...]:
 
 def _proofs(run: Record, plan: Plan, setup: Setup) -> list[Landed | None]:
     """Return what proves each fault that was injected, in order; None where nothing does."""
-    events = run.events
-    starts = [number for number, event in enumerate(events) if isinstance(event, Injecting)]
+    starts = run.index.places(Injecting, "any", lambda event: True)
     proofs = []
-    for number, (begin, end) in enumerate(pairwise([*starts, len(events)])):
+    for number, (begin, end) in enumerate(pairwise([*starts, len(run.index)])):
         planned = plan.faults[number]
         fault = setup.faults[planned.fault]
         # What takes something away has done so before the next fault; a burst of refusals may go on behind it.
-        after = events[begin + 1 :] if fault.survival is Survival.NONE else events[begin + 1 : end]
+        after = run.index.window(begin + 1, len(run.index) if fault.survival is Survival.NONE else end)
         proofs.append(fault.landed(str(planned.point), after))
     return proofs

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from chaos.events.seen import Asked, Reached
+from chaos.index import Life, is_answered, is_refused
 from chaos.plan import STEP_PHASES
 from chaos.results import RecoveryTime, Storage, Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from chaos.events.seen import Exited, Reached
+    from chaos.events.seen import Exited
     from chaos.record import Record
 
 _DIGITS = 6  # the journal's clock has microseconds; differences of floats have noise behind them
@@ -18,7 +18,7 @@ _DIGITS = 6  # the journal's clock has microseconds; differences of floats have 
 
 def steps(run: Record) -> int:
     """Return how many steps the agent had acted at its furthest."""
-    return max((_acted(run, attempt) for attempt in range(1, run.attempts + 1)), default=0)
+    return max((_acted(run, attempt) for attempt in run.index.lives if attempt > 0), default=0)
 
 
 def rpo_steps(run: Record) -> int:
@@ -39,9 +39,9 @@ def rto(run: Record) -> RecoveryTime | None:
 def tokens(run: Record) -> Tokens:
     """Return the tokens of answers given first, of answers given again, and of refused requests."""
     return Tokens(
-        useful=sum(r.tokens_in + r.tokens_out for r in run.answered if not r.again),
-        asked_again=sum(r.tokens_in + r.tokens_out for r in run.answered if r.again),
-        retried=sum(r.tokens_in for r in run.refused),
+        useful=run.total(Asked, "useful tokens", lambda r: _cost(r) if not r.again else 0),
+        asked_again=run.total(Asked, "tokens asked again", lambda r: _cost(r) if r.again else 0),
+        retried=run.total(Asked, "tokens refused", lambda r: r.tokens_in if is_refused(r) else 0),
     )
 
 
@@ -57,9 +57,8 @@ def _acted(run: Record, attempt: int) -> int:
     It shows them by the point after the act, and by a conversation that holds the answers already. An incarnation
     that shows neither took nothing up, so its death cost nothing: the crash before it accounts for the loss.
     """
-    acted = (point.step + 1 for point in run.points if point.attempt == attempt and point.phase == "after_act")
-    asked = (request.turn for request in run.asked if request.attempt == attempt)
-    return max((*acted, *asked), default=0)
+    life = run.index.lives.get(attempt, Life())
+    return max(life.acted, life.turns)
 
 
 def _lost(run: Record, attempt: int) -> int:
@@ -75,14 +74,11 @@ def _lost(run: Record, attempt: int) -> int:
 
 def _recovery(run: Record, crash: Exited) -> RecoveryTime:
     injected = [event.at for event in run.injections if event.attempt == crash.attempt and event.at <= crash.at]
-    points = [point for point in run.points if point.attempt == crash.attempt + 1]
-    load = _first(points, lambda point: point.phase == "before_load")
-    loaded = _first(points, lambda point: point.phase == "after_load")
+    points = run.index.points(crash.attempt + 1)
+    load, loaded = (_loading(run, crash.attempt + 1, phase) for phase in ("before_load", "after_load"))
     interrupted = _interrupted_step(run, crash)
-    back = _first(
-        points,
-        lambda point: point.phase == "finished" or (point.phase in STEP_PHASES and point.step >= interrupted),
-    )
+    ahead = (p for p in points if p.phase == "finished" or (p.phase in STEP_PHASES and p.step >= interrupted))
+    back = next((point.at for point in ahead), None)
     return RecoveryTime(
         detect=_between(injected[-1] if injected else None, crash.at),
         restart=_between(crash.at, points[0].at if points else None),
@@ -93,12 +89,18 @@ def _recovery(run: Record, crash: Exited) -> RecoveryTime:
 
 def _interrupted_step(run: Record, crash: Exited) -> int:
     """Return the furthest step that the incarnation was in: of the one before if this one came to none."""
-    steps = [point for point in run.points if point.attempt <= crash.attempt and point.phase in STEP_PHASES]
-    return max((point.step for point in steps if point.attempt == steps[-1].attempt), default=0)
+    lives = [life for attempt, life in run.index.lives.items() if attempt <= crash.attempt and life.last >= 0]
+    return max(lives, key=lambda life: life.last).furthest if lives else 0
 
 
-def _first(points: Iterable[Reached], wanted: Callable[[Reached], bool]) -> float | None:
-    return next((point.at for point in points if wanted(point)), None)
+def _cost(request: Asked) -> int:
+    return request.tokens_in + request.tokens_out if is_answered(request) else 0
+
+
+def _loading(run: Record, attempt: int, phase: str) -> float | None:
+    """Return when *attempt* came to *phase* first."""
+    points = run.where(Reached, phase, lambda point: point.phase == phase)
+    return next((point.at for point in points if point.attempt == attempt), None)
 
 
 def _between(start: float | None, end: float | None) -> float:

@@ -10,50 +10,51 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from chaos.events import Event
+from chaos.conversations import Conversations
+from chaos.events import NULL, Event
 from chaos.events.done import Audited, Injecting, PresumedDead, Released, StoreDamaged
 from chaos.events.seen import Asked, Effected, Ended, Exited, Measured, Observation, Observed, Reached, Reloaded
+from chaos.index import ACTING_PHASES, answered_turn, is_answered, is_refused
 from chaos.journal import AnyEvent
+from chaos.lookup import Lookup
 from chaos.mask import Json, masked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from chaos.conversations import Conversation
 
-_Kind = TypeVar("_Kind", bound=Event)
-
-_TOO_MANY_REQUESTS = 429
 _RESUME_PHASES = ("before_load", "after_load")
-_ACTING_PHASES = ("before_think", "before_act", "after_act")  # a commit may lag behind them, on another thread
 
 
 @dataclass(frozen=True)
-class Record:
-    """A frozen view of one run; every property is a function of *events*, with *volatile* paths of the state masked."""
+class Record(Lookup):
+    """A frozen view of one run; every property is a function of *events*, with *volatile* paths of the state masked.
 
-    events: Sequence[AnyEvent]
+    Where a run was put together of others (`chaos.splice`), what returns a whole tuple takes as long as the run is;
+    `all`, `where`, `total`, `index` and what is made of them are fast.
+    """
+
     volatile: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "events", tuple(self.events))  # a live journal's list goes on growing
-
-    def _all(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
-        return tuple(event for event in self.events if isinstance(event, kind))
+    @cached_property
+    def like(self) -> Record | None:
+        """The run that this one was put together of; None if it happened as a whole."""
+        return None
 
     # How it went
 
     @cached_property
     def attempts(self) -> int:
         """The number of incarnations."""
-        return max((event.attempt for event in self.events), default=0)
+        return max(self.index.attempts, default=0)
 
     @cached_property
     def ended(self) -> str:
         """How the run ended, as `Ended.how`; "" if the journal has no end."""
-        return next((event.how for event in reversed(self._all(Ended))), "")
+        return next((event.how for event in reversed(self.all(Ended))), "")
 
     @property
     def finished(self) -> bool:
@@ -64,6 +65,15 @@ class Record:
     def points(self) -> tuple[Reached, ...]:
         """The points that the agent announced, in order."""
         return self._all(Reached)
+
+    @cached_property
+    def states(self) -> dict[tuple[int, str], set[str]]:
+        """The digests of the agent's state that it announced, by step and phase."""
+        states: dict[tuple[int, str], set[str]] = {}
+        for point in self.all(Reached):
+            if point.state is not None:
+                states.setdefault((point.step, point.phase), set()).add(point.state)
+        return states
 
     @cached_property
     def exits(self) -> tuple[Exited, ...]:
@@ -117,12 +127,12 @@ class Record:
     @property
     def came_to_end(self) -> bool:
         """Whether the last incarnation announced that all its work is done; an exit status alone is its word."""
-        return any(self._at_end(point) for point in self.points)
+        return any(self._at_end(point) for point in self._finished_points)
 
     @cached_property
     def completed(self) -> frozenset[int]:
         """The attempts that came to the end of all work."""
-        at_end = {point.attempt for point in self.points if point.phase == "finished"}
+        at_end = {point.attempt for point in self._finished_points}
         return frozenset(at_end | ({self.attempts} if self.finished else set()))
 
     # What it left
@@ -130,7 +140,7 @@ class Record:
     @cached_property
     def final_observation(self) -> Observation | None:
         """The sandbox as seen from outside when all work was done; None if the run did not come that far."""
-        seen = (event.seen for event in reversed(self._all(Observed)) if self._at_end(event))
+        seen = (event.seen for event in reversed(self.all(Observed)) if self._at_end(event))
         return next(seen, None)
 
     @cached_property
@@ -139,25 +149,59 @@ class Record:
         return tuple(event for event in self._all(Observed) if event.attempt > 1 and event.phase in _RESUME_PHASES)
 
     @cached_property
+    def final_snapshot(self) -> msgspec.Raw | None:
+        """The state that the living agent announced when all work was done, as it announced it; None if none."""
+        at_end = (point.snapshot for point in reversed(self._finished_points) if self._at_end(point))
+        return next((raw for raw in at_end if self._state(NULL) is not None or raw != NULL), None)
+
+    @cached_property
     def final_state(self) -> Json:
-        """The state that the living agent announced when all work was done; None if it announced none."""
-        at_end = (self._state(point.snapshot) for point in reversed(self.points) if self._at_end(point))
-        return next((state for state in at_end if state is not None), None)
+        """That state; None if it announced none."""
+        if self.like is not None and self.ends_alike(self.like):
+            return self.like.final_state
+        return None if self.final_snapshot is None else self._state(self.final_snapshot)
 
     @cached_property
     def reloaded(self) -> Reloaded | None:
         """What another process read from the store after the run; None if nobody tried."""
-        return next(reversed(self._all(Reloaded)), None)
+        return next(reversed(self.all(Reloaded)), None)
 
     @cached_property
     def reloaded_state(self) -> Json:
         """The state that another process read from the store; None if it read none."""
+        if self.like is not None and self.reloads_alike(self.like):
+            return self.like.reloaded_state
         return self._state(self.reloaded.state) if self.reloaded else None
+
+    @cached_property
+    def is_read_back(self) -> bool:
+        """Whether another process read a state from the store."""
+        return self.reloaded is not None and (self.reloaded.state != NULL or self._state(NULL) is not None)
+
+    @cached_property
+    def stores_another_conversation(self) -> bool:
+        """Whether another process read other messages than the agent ended with; no if one of them has none."""
+        ended, stored = (
+            state.get("messages") if isinstance(state, dict) else None
+            for state in (self.final_state, self.reloaded_state)
+        )
+        return ended is not None and stored is not None and ended != stored
+
+    def ends_alike(self, other: Record) -> bool:
+        """Tell whether the agent announced the very state at the end that it did in *other*."""
+        return self.volatile == other.volatile and self.final_snapshot == other.final_snapshot
+
+    def reloads_alike(self, other: Record) -> bool:
+        """Tell whether another process read the very state that it read in *other*."""
+        here, there = self.reloaded, other.reloaded
+        if here is None or there is None:
+            return False
+        return self.volatile == other.volatile and here.state == there.state
 
     @cached_property
     def stored_bytes(self) -> int:
         """The bytes in the durable zone at the end; 0 if they were not measured."""
-        return next((event.stored_bytes for event in reversed(self._all(Measured))), 0)
+        return next((event.stored_bytes for event in reversed(self.all(Measured))), 0)
 
     # What it said to the model
 
@@ -169,20 +213,18 @@ class Record:
     @cached_property
     def answered(self) -> tuple[Asked, ...]:
         """The requests that got the model's answer."""
-        return tuple(request for request in self.asked if 200 <= request.status < 300)
+        return self.where(Asked, "answered", is_answered)
 
     @cached_property
     def refused(self) -> tuple[Asked, ...]:
         """The requests that the endpoint refused for now: a rate limit or an overload."""
-        return tuple(r for r in self.asked if r.status == _TOO_MANY_REQUESTS or r.status >= 500)
+        return self.where(Asked, "refused", is_refused)
 
     @cached_property
     def resumed_turn(self) -> dict[int, int]:
         """For each attempt that got an answer: the model turns that its first answered request knew of."""
-        turns: dict[int, int] = {}
-        for request in self.answered:
-            turns.setdefault(request.attempt, request.turn)
-        return turns
+        first = self.index.firsts("answered", is_answered)
+        return {attempt: request.turn for attempt, request in first.items()}
 
     @cached_property
     def first_by_turn(self) -> dict[int, Asked]:
@@ -195,22 +237,32 @@ class Record:
     @cached_property
     def messages(self) -> dict[str, Json]:
         """Each message of the run by its prefix digest: a request carries only those that are new."""
-        table: dict[str, Json] = {}
-        for request in self.asked:
-            new = _decode(request.messages)
-            if isinstance(new, list) and 0 < len(new) <= len(request.prefixes):
-                table.update(zip(request.prefixes[-len(new) :], new, strict=True))
-        return table
+        return Conversations(self.asked).messages()
+
+    def message(self, digest: str) -> Json:
+        """Return the message that the conversation up to it is digested by *digest*; None if nobody sent it."""
+        return self.index.conversations.message(digest)
+
+    def prefixes(self, request: Asked) -> Conversation:
+        """Return the digests of the conversation of *request* up to each message."""
+        return self.index.conversations.of(request)
 
     def conversation(self, request: Asked) -> list[Json]:
         """Return the messages of *request*, without the system's."""
-        messages = (self.messages.get(prefix) for prefix in request.prefixes)
+        messages = map(self.message, self.prefixes(request))
         return [one for one in messages if not (isinstance(one, dict) and one.get("role") == "system")]
+
+    def bare(self, request: Asked) -> bytes:
+        """Return a digest of `conversation`."""
+        return self.index.conversations.bare(self.prefixes(request))
+
+    def lacking_turns(self, reference: Record) -> set[int]:
+        """Return the turns that *reference* got an answer in, and this run did not."""
+        return self.index.lacking(Asked, "answered turn", answered_turn, reference.index)  # type: ignore[return-value]
 
     def asked_after(self, event: AnyEvent) -> tuple[Asked, ...]:
         """Return the answered requests that came after *event*."""
-        position = self.events.index(event)
-        return tuple(e for e in self.events[position:] if isinstance(e, Asked) and 200 <= e.status < 300)
+        return self.where(Asked, "answered", is_answered, after=event)
 
     # What it did to the outside world
 
@@ -225,11 +277,15 @@ class Record:
         steps: dict[int, int] = {}
         found: list[int | None] = []
         for event in self.events:
-            if isinstance(event, Reached) and event.phase in _ACTING_PHASES:
+            if isinstance(event, Reached) and event.phase in ACTING_PHASES:
                 steps[event.attempt] = event.step
             elif isinstance(event, Effected):
                 found.append(steps.get(event.attempt))
         return tuple(found)
+
+    @cached_property
+    def _finished_points(self) -> tuple[Reached, ...]:
+        return self.where(Reached, "finished", lambda point: point.phase == "finished")
 
     def _state(self, raw: msgspec.Raw) -> Json:
         return masked(_decode(raw), self.volatile)

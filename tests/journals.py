@@ -78,6 +78,7 @@ class Story:
         self.events: list[AnyEvent] = []
         self.attempt = 0
         self._answered: set[str] = set()
+        self._told: set[str] = set()
 
     @property
     def record(self) -> Record:
@@ -104,15 +105,31 @@ class Story:
         messages: list[Json] = [GOAL, *(f"answer {number}" for number in range(turn))]
         for index, text in (twist or {}).items():
             messages[index] = text
-        prefixes = tuple(digest(messages[: end + 1]) for end in range(len(messages)))
-        again, ok = prefixes[-1] in self._answered, status == 200
+        digests = [digest(messages[: end + 1]) for end in range(len(messages))]
+        again, ok = digests[-1] in self._answered, status == 200
         if ok:
-            self._answered.add(prefixes[-1])
+            self._answered.add(digests[-1])
         return self.add(
-            Asked, turn=turn, status=status, prompt=prefixes[-1], prefixes=prefixes, goal=goal,
-            messages=msgspec.Raw(json.dumps(messages).encode()), budget=turn if budget == -1 else budget,
-            tokens_in=10 * (turn + 1), tokens_out=5 if ok else 0, again=again, **more,
+            Asked, turn=turn, status=status, **self.shown(messages, digests), goal=goal,
+            budget=turn if budget == -1 else budget, tokens_in=10 * (turn + 1), tokens_out=5 if ok else 0,
+            again=again, **more,
         )  # fmt: skip
+
+    def shown(self, messages: list[Json], digests: list[str]) -> dict[str, object]:
+        """Return the fields of a request that tell its messages, with the digests up to each of them."""
+        kept = next((place for place, one in enumerate(digests) if one not in self._told), len(digests))
+        self._told.update(digests)
+        new = msgspec.Raw(json.dumps(messages[kept:]).encode())
+        onto = digests[kept - 1] if kept else ""
+        added = tuple(digests[kept:])
+        return {
+            "prompt": digests[-1],
+            "messages": new,
+            "kept": kept,
+            "onto": onto,
+            "added": added,
+            "opening": digests[0],
+        }
 
     def effect(self, identity: str, *, deduplicated: bool = False, off_goal: bool = False) -> Story:
         name, _, payload = identity.partition(":")

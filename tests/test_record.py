@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from chaos.events.seen import Ended, Observed
-from chaos.journal import Journal, read
+from chaos import judge, measure, registry
+from chaos.checks import Terms
+from chaos.events.seen import Asked, Ended, Observed
+from chaos.journal import AnyEvent, Journal, read
 from chaos.record import Record
+from chaos.results import Tokens
+from chaos.targets import Facts
+from chaos.verdict import Outcome
+from tests import splices
 from tests.journals import SEEN, STEPS, Story, recovered, reference, refusing, state, stuck
 
 
@@ -82,7 +90,9 @@ def test_a_commit_that_lags_behind_does_not_move_an_effect_to_its_step() -> None
 
 def test_messages_are_found_by_their_prefix() -> None:
     run = reference().record
-    assert [run.messages[prefix] for prefix in run.answered[2].prefixes][1:] == ["answer 0", "answer 1"]
+    digests = run.prefixes(run.answered[2])
+    assert [run.messages[digest] for digest in digests] == [run.message(digest) for digest in digests]
+    assert run.conversation(run.answered[2])[1:] == ["answer 0", "answer 1"]
 
 
 def test_observations_at_resume_are_those_of_later_incarnations() -> None:
@@ -94,6 +104,54 @@ def test_observations_at_resume_are_those_of_later_incarnations() -> None:
 def test_asked_after_an_event_leaves_out_what_was_before() -> None:
     run = Story().start().steps(0, 2).damage().ask(2).ask(3, status=503).record
     assert [request.turn for request in run.asked_after(run.damages[0])] == [2]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_requests_that_tell_the_whole_conversation_are_judged_alike(seed: int) -> None:
+    """So did the first journals: each request had the digests up to every message."""
+    rng, made = random.Random(seed), splices.setup()
+    tellers = [splices.Teller(rng), splices.Teller(rng)]
+    for teller in tellers:
+        for _ in range(12):
+            teller.something()
+        teller.finish()
+    tellers[0].harm()
+    now = [Record(teller.events) for teller in tellers]
+    then = [Record([whole(event, run) for event in run.events]) for run in now]
+    plan = "+".join(["kill@2/after_act"] * 2)
+    one, other = (splices.everything(*runs, plan, made, splices.FACTS, Terms()) for runs in (now, then))
+    assert one == other
+    assert now[0].messages == then[0].messages
+
+
+def whole(event: AnyEvent, run: Record) -> AnyEvent:
+    if not isinstance(event, Asked):
+        return event
+    prefixes = tuple(run.prefixes(event))
+    return msgspec.structs.replace(event, prefixes=prefixes, kept=0, onto="", added=(), opening="")
+
+
+def test_a_journal_of_the_first_version_is_judged_as_it_was() -> None:
+    run, reference = (
+        Record(read(Path(__file__).parent / "old_journals" / f"{name}.jsonl")) for name in ("killed", "reference")
+    )
+    assert all(request.prefixes and not request.added for request in run.asked)
+    facts = Facts(goal=run.asked[0].goal, max_requests=13)
+    verdicts = judge.judge(run, reference, registry.names("checks"), Terms(max_lost_steps=0), facts)
+    assert {name: verdict.finding for name, verdict in verdicts.items() if verdict.outcome is Outcome.FAIL} == {
+        "budget": "the budget was reset: the agent counts 0 steps used at turn 3 (attempt 2); the reference had used 3"
+        " (and 1 more)",
+        "recovery": "1 step lost by a crash; allowed: 0",
+        "state": "attempt 2 resumed at step 3 with a state that the reference had not there (and 1 more)",
+    }
+    assert measure.tokens(run) == Tokens(useful=16496, asked_again=1208, retried=0)
+    assert len(run.messages) == 24
+    assert run.conversation(run.asked[3])[-1] == {
+        "role": "tool",
+        "content": '{"queued":true}',
+        "tool_call_id": "call_q1_2",
+    }
+    assert [request.beginning for request in run.asked] == [request.prefixes[0] for request in run.asked]
 
 
 def test_a_record_is_frozen() -> None:

@@ -28,14 +28,14 @@ class Corruption:
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
         if not run.damages:
             return _left_behind(run)
-        believed = state.prompt_differences(run.asked_after(run.damages[0]), run, reference)
+        believed = state.prompt_differences(run, reference, after=run.damages[0])
         if believed:
             return _silent(run, believed)
         if loud(run):
             return PASS
         if not run.finished:
             return unknown("the agent neither finished nor ended with an error of its own")
-        if reference.final_state is None and not reference.answered:
+        if reference.final_snapshot is None and not reference.answered:
             return unknown("the reference announced no state and asked the model nothing")
         wrong = [*state.final_differences(run, reference), *effects.differences(run, reference, terms)]
         return _silent(run, wrong) if wrong else PASS

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import DID_NOT_FINISH, Difference, short, times, unfinished, verdict
+from chaos.events.seen import Effected
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
-    from chaos.events.seen import Effected
     from chaos.record import Record
     from chaos.targets import Facts
 
@@ -40,54 +40,85 @@ def differences(run: Record, reference: Record, terms: Terms) -> list[Difference
 
 def commissions(run: Record, reference: Record, terms: Terms) -> Iterator[Difference]:
     """Yield the effects that happened more often than in *reference*."""
-    done, expected = _ledger(run), _ledger(reference)
-    for identity, occurrences in done.items():
-        count, wanted = len(occurrences), len(expected.get(identity, ()))
+    for identity in _first_first([one for one, more in _surplus(run, reference).items() if more > 0], run):
+        occurrences, wanted = _occurrences(run, identity), len(_occurrences(reference, identity))
         (effect, step), details = occurrences[-1], tuple(_line(*one) for one in occurrences)
         if wanted == 0:
             yield Difference(f"{_name(effect)} happened{_in(step)}, which the reference never did", details)
-        elif count > wanted and terms.effects != "at-least-once":
-            yield Difference(f"{_name(effect)} happened {times(count)} instead of {times(wanted)}{_in(step)}", details)
+        elif terms.effects != "at-least-once":
+            often = f"{times(len(occurrences))} instead of {times(wanted)}"
+            yield Difference(f"{_name(effect)} happened {often}{_in(step)}", details)
 
 
 def omissions(run: Record, reference: Record) -> Iterator[Difference]:
     """Yield the effects that happened less often than in *reference*."""
-    done = Counter(identity for identity, occurrences in _ledger(run).items() for _ in occurrences)
-    for identity, occurrences in _ledger(reference).items():
+    for identity in _first_first([one for one, more in _surplus(run, reference).items() if more < 0], reference):
+        occurrences, count = _occurrences(reference, identity), len(_occurrences(run, identity))
         (effect, step), details = occurrences[-1], tuple(_line(*one) for one in occurrences)
-        if not done[identity]:
+        if not count:
             yield Difference(f"{_name(effect)} never happened{_in(step)}", details)
-        elif done[identity] < len(occurrences):
-            how_often = f"{times(done[identity])} instead of {times(len(occurrences))}"
+        else:
+            how_often = f"{times(count)} instead of {times(len(occurrences))}"
             yield Difference(f"{_name(effect)} happened {how_often}{_in(step)}", details)
 
 
 def _order(run: Record, reference: Record) -> Iterator[Difference]:
-    done, expected = _ledger(run), _ledger(reference)
-    for identity, right in zip(done, expected, strict=False):
+    place, there, here = run.index.instead(Effected, reference.index)
+    known = reference.index.groups(Effected, "done", done)
+    before = {one for one in _identities([*there, *here]) if one in known and known[one][0] < place}
+    if _firsts(here, before) == _firsts(there, before):
+        return
+    ledger, expected = ([*dict.fromkeys(_identities(each.effects))] for each in (run, reference))
+    for identity, right in zip(ledger, expected, strict=False):
         if identity != right:
-            (effect, step), (other, _) = done[identity][0], expected[right][0]
-            details = tuple(f"{_line(*done[one][0])}   reference: {_line(*expected[two][0])}"
-                            for one, two in zip(done, expected, strict=False))  # fmt: skip
+            (effect, step), (other, _) = _occurrences(run, identity)[0], _occurrences(reference, right)[0]
+            details = tuple(
+                f"{_line(*_occurrences(run, one)[0])}   reference: {_line(*_occurrences(reference, two)[0])}"
+                for one, two in zip(ledger, expected, strict=False)
+            )
             yield Difference(f"{_name(effect)} came before {_name(other)}{_in(step)}", details)
             return
 
 
 def _never_done(run: Record, reference: Record, facts: Facts) -> Iterator[Difference]:
     """Yield what the goal needs and neither run did: the reference does not excuse it."""
-    known = _ledger(run).keys() | _ledger(reference).keys()
-    yield from (
-        Difference(f"{short(one)} never happened; the goal needs it") for one in facts.required if one not in known
-    )
+    known = reference.index.groups(Effected, "done", done)
+    missing = [one for one in facts.required if one not in known and not _occurrences(run, one)]
+    yield from (Difference(f"{short(one)} never happened; the goal needs it") for one in missing)
 
 
-def _ledger(run: Record) -> dict[str, list[tuple[Effected, int | None]]]:
-    """Return the effects that changed something, with their steps, by identity in order of the first of each."""
-    ledger: dict[str, list[tuple[Effected, int | None]]] = {}
-    for effect, step in zip(run.effects, run.effect_steps, strict=True):
-        if not effect.deduplicated:
-            ledger.setdefault(effect.identity, []).append((effect, step))
-    return ledger
+def done(effect: Effected) -> str | None:
+    """Return the identity of *effect*; None if the service recognised it and did nothing."""
+    return None if effect.deduplicated else effect.identity
+
+
+def _identities(effects: Iterable[Effected]) -> Iterator[str]:
+    """Return the identities of the effects that changed something."""
+    return (effect.identity for effect in effects if not effect.deduplicated)
+
+
+def _surplus(run: Record, reference: Record) -> Counter[str]:
+    """Return how often more than in *reference* effects happened, by identity; where they did as often there is 0."""
+    _, there, here = run.index.instead(Effected, reference.index)
+    surplus = Counter(_identities(here))
+    surplus.subtract(_identities(there))
+    return surplus
+
+
+def _occurrences(run: Record, identity: str) -> list[tuple[Effected, int | None]]:
+    """Return the effects of that identity that changed something, with their steps."""
+    found = run.index.having(Effected, "done", done, identity)
+    return [(effect, run.index.step_at(place)) for place, effect in found]
+
+
+def _first_first(identities: Iterable[str], run: Record) -> list[str]:
+    """Return *identities* in the order in which they first happened in *run*."""
+    return sorted(identities, key=lambda one: run.index.having(Effected, "done", done, one)[0][0])
+
+
+def _firsts(effects: Iterable[Effected], before: Set[str]) -> list[str]:
+    """Return the identities in the order in which they first happen, without those that did *before*."""
+    return [one for one in dict.fromkeys(_identities(effects)) if one not in before]
 
 
 def _name(effect: Effected) -> str:

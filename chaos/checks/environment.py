@@ -37,6 +37,8 @@ class Environment:
 
 def differences(seen: Observation, reference: Observation) -> Iterator[Difference]:
     """Yield what differs. A missing process is no matter of this check, unless it is a shell: it *is* environment."""
+    if seen.processes == reference.processes and seen.packages == reference.packages:
+        return
     for argv in sorted({process.argv for process in reference.processes}):
         here, expected = _surroundings(seen, argv), _surroundings(reference, argv)
         name = f"`{short(shlex.join(argv))}`"

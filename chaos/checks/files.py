@@ -30,6 +30,8 @@ class Files:
 
 def differences(seen: Observation, reference: Observation) -> list[Difference]:
     """Return what is missing, changed and extra, in this order: what was lost explains the rest."""
+    if seen.files == reference.files and seen.repositories == reference.repositories:
+        return []
     files, expected = ({entry.path: entry for entry in each.files} for each in (seen, reference))
     both = sorted(files.keys() & expected.keys())
     return [

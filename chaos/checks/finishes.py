@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import counted, limited, short
+from chaos.events.seen import Reached
 from chaos.verdict import PASS, Verdict, fail, unknown
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def _status(event: Exited) -> str:
 
 
 def _last_seen(run: Record) -> str:
-    if not run.points:
+    points = run.all(Reached)
+    if not points:
         return f"attempt {run.attempts} announced no point"
-    point = run.points[-1]
+    point = points[-1]
     return f"last seen at {point.step}/{point.phase} in attempt {point.attempt} of {run.attempts}"

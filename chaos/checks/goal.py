@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, short, unfinished, verdict
+from chaos.events.seen import Asked, Effected
 from chaos.verdict import Verdict, unknown
 
 if TYPE_CHECKING:
@@ -27,25 +28,26 @@ class Goal:
             return cannot
         if _wanted(facts) and run.final_observation is None:
             return unknown("the run was not observed at its end")
-        if not run.asked and not _wanted(facts):
+        if not run.all(Asked) and not _wanted(facts):
             return unknown("no prompt carried a goal and no file was to be delivered")
         return verdict([])
 
 
 def _drift(run: Record, facts: Facts) -> Iterator[Difference]:
-    wrong = [request for request in run.asked if request.goal != facts.goal]
+    wrong = run.where(Asked, ("goal", facts.goal), lambda request: request.goal != facts.goal)
     if wrong:
         first = wrong[0]
         has = f"carries another goal: {short(first.goal)!r}" if first.goal else "carries no goal"
         yield Difference(
             f"the prompt of turn {first.turn} (attempt {first.attempt}) {has}",
-            (f"the goal is: {facts.goal}", f"{len(wrong)} of {len(run.asked)} prompts differ"),
+            (f"the goal is: {facts.goal}", f"{len(wrong)} of {len(run.all(Asked))} prompts differ"),
         )
 
 
 def _off_goal(run: Record) -> Iterator[Difference]:
-    for effect, step in zip(run.effects, run.effect_steps, strict=True):
-        if effect.off_goal:
+    for place in run.index.places(Effected, "off goal", lambda effect: effect.off_goal):
+        effect, step = run.index.at(place), run.index.step_at(place)
+        if isinstance(effect, Effected):
             where = f"attempt {effect.attempt}" + ("" if step is None else f", step {step}")
             yield Difference(f"{effect.service}.{effect.operation} is off the goal ({where})", (effect.payload,))
 

@@ -29,6 +29,8 @@ class Processes:
 
 def differences(seen: Observation, reference: Observation) -> Iterator[Difference]:
     """Yield every process that is missing, extra, or listens elsewhere. Which was started first does not matter."""
+    if seen.processes == reference.processes:
+        return
     here, expected = (Counter(process.argv for process in each.processes) for each in (seen, reference))
     for argv in sorted(here.keys() | expected.keys()):
         name, ports = f"process `{short(shlex.join(argv))}`", _ports(reference, argv)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from chaos import measure
 from chaos.checks import Terms
 from chaos.checks._diff import DID_NOT_FINISH, Difference, counted, verdict
+from chaos.events.seen import Asked, Reached
 from chaos.verdict import Verdict, unknown
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Recovery:
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
         if not run.finished:
             return DID_NOT_FINISH
-        if run.crashes and not run.points and not run.asked:
+        if run.crashes and not run.all(Reached) and not run.all(Asked):
             return unknown("the agent announced no point and asked nothing: its recovery cannot be measured")
         return verdict(list(_excesses(run, terms)))
 

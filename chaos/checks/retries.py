@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, counted, verdict
 from chaos.events.seen import Asked, Exited
+from chaos.index import prompt_of
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -45,16 +47,14 @@ def _too_early(run: Record) -> Iterator[Difference]:
     Only a request that can have known counts: for the same prompt, or of an incarnation that came after the refused
     one had ended. Another conversation's may have been on its way.
     """
-    for place, refusal in enumerate(run.events):
-        if not isinstance(refusal, Asked) or not refusal.retry_after:
-            continue
-        ended = False
-        for event in run.events[place + 1 :]:
+    for place in run.index.places(Asked, "told when", lambda request: request.retry_after):
+        refusal, ended = run.index.at(place), False
+        for event in run.index.window(place + 1, len(run.index)):
             ended |= isinstance(event, Exited) and event.attempt == refusal.attempt
-            if not isinstance(event, Asked) or event.style != refusal.style:
+            if not isinstance(event, Asked) or not isinstance(refusal, Asked) or event.style != refusal.style:
                 continue
             if event.prompt == refusal.prompt or (ended and event.attempt != refusal.attempt):
-                waited, told = event.at - refusal.at, refusal.retry_after
+                waited, told = event.at - refusal.at, refusal.retry_after or 0.0
                 if waited < told - TOLERANCE_SECONDS:
                     who = f"attempt {event.attempt}" + (", after a restart" if event.attempt != refusal.attempt else "")
                     yield Difference(
@@ -66,8 +66,15 @@ def _too_early(run: Record) -> Iterator[Difference]:
 
 def _storms(run: Record) -> Iterator[Difference]:
     """Yield the first prompt that was asked again and again without a pause while nobody said when to come back."""
+    untold = run.where(Asked, "failed", lambda request: _failed(request) and request.retry_after is None)
+    if len(untold) < STORM_REQUESTS:
+        return  # each request of a storm but the last one is such a one
+    prompts = {request.prompt for request in untold}
+    asked = sorted(
+        (one for prompt in prompts for one in run.index.having(Asked, "prompt", prompt_of, prompt)), key=itemgetter(0)
+    )
     chains: dict[str, list[Asked]] = {}
-    for request in run.asked:
+    for _, request in asked:
         chain = chains.setdefault(request.prompt, [])
         chain.append(request)
         if len(chain) > STORM_REQUESTS:
@@ -84,7 +91,7 @@ def _storms(run: Record) -> Iterator[Difference]:
 
 def _in_vain(run: Record) -> Iterator[Difference]:
     """Yield the incarnations that went on asking after a refusal that no waiting changes."""
-    refused = [request for request in run.asked if request.refused in _FOR_GOOD]
+    refused = run.where(Asked, "refused for good", lambda request: request.refused in _FOR_GOOD)
     # a prompt that is too long may be shortened and asked again; a quota is used up for every prompt
     tries = Counter((r.attempt, r.refused, r.prompt if r.refused == "context_length" else "") for r in refused)
     for (attempt, why, _), count in tries.items():

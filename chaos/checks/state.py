@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, canonical, first_difference, json_diff, short, unfinished, verdict
+from chaos.events.seen import Asked, Reached
+from chaos.index import is_answered
 from chaos.mask import masked
 from chaos.verdict import Verdict, unknown
 
 if TYPE_CHECKING:
-    from chaos.events.seen import Asked
+    from chaos.journal import AnyEvent
     from chaos.mask import Json
     from chaos.record import Record
     from chaos.targets import Facts
@@ -31,11 +33,11 @@ class State:
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
         if cannot := unfinished(run):
             return cannot
-        if reference.final_state is None and not reference.answered:
+        if reference.final_snapshot is None and not reference.answered:
             return unknown("the reference announced no state and asked the model nothing")
         found = [
             *resume_differences(run, reference),
-            *prompt_differences(run.answered, run, reference),
+            *prompt_differences(run, reference),
             *turns_left_out(run, reference),
             *final_differences(run, reference),
         ]
@@ -52,20 +54,11 @@ def resume_differences(run: Record, reference: Record) -> Iterator[Difference]:
     """
     if run.volatile:
         return
-    for point in run.points:
-        if point.phase != "after_load" or point.attempt == 1 or point.state is None:
+    for point in run.where(Reached, "loaded", lambda one: one.phase == "after_load" and one.state is not None):
+        if point.attempt == 1 or (run.changes and run.is_released(point)):
             continue
-        if run.changes and run.is_released(point):
-            continue
-        right = {
-            other.state
-            for other in reference.points
-            if other.state is not None
-            and (
-                (other.step == point.step - 1 and other.phase == "after_commit")
-                or (other.step == point.step and other.phase in _BEFORE_COMMIT)
-            )
-        }
+        there = [(point.step - 1, "after_commit"), *((point.step, phase) for phase in _BEFORE_COMMIT)]
+        right = {state for place in there for state in reference.states.get(place, ())}
         if right and point.state not in right:
             yield Difference(
                 f"attempt {point.attempt} resumed at step {point.step} with a state that the reference had not there",
@@ -73,29 +66,38 @@ def resume_differences(run: Record, reference: Record) -> Iterator[Difference]:
             )
 
 
-def prompt_differences(asked: Iterable[Asked], run: Record, reference: Record) -> list[Difference]:
-    """Return the first of *asked* that shows the model something else than the reference did at that turn.
+def prompt_differences(run: Record, reference: Record, after: AnyEvent | None = None) -> list[Difference]:
+    """Return the first answered request that shows the model something else than the reference did at that turn.
 
     Every request counts, those of a turn asked again too: each shows what the agent believed at that time.
+
+    Args:
+        after: only requests that came after this event.
     """
-    wrong = [r for r in asked if not shows_the_same(r, reference.first_by_turn.get(r.turn), run, reference)]
+    there = reference.first_by_turn
+
+    def is_other(request: Asked) -> bool:
+        right = there.get(request.turn)
+        return is_answered(request) and (right is None or right.prompt != request.prompt)
+
+    others = run.where(Asked, "another prompt", is_other, against=reference, after=after)
+    wrong = [request for request in others if not shows_the_same(request, there.get(request.turn), run, reference)]
     if not wrong:
         return []
     first, turns = wrong[0], sorted({request.turn for request in wrong})
     where = f"the prompt of turn {first.turn} (attempt {first.attempt})"
-    others = (f"turns with another prompt: {', '.join(map(str, turns))}",) if len(turns) > 1 else ()
-    expected = reference.first_by_turn.get(first.turn)
+    more = (f"turns with another prompt: {', '.join(map(str, turns))}",) if len(turns) > 1 else ()
+    expected = there.get(first.turn)
     if expected is None:
-        return [Difference(f"the model was asked for turn {first.turn}, which the reference never had", others)]
-    pairs = zip(first.prefixes, expected.prefixes, strict=False)
-    index = next((i for i, (one, other) in enumerate(pairs) if one != other), None)
+        return [Difference(f"the model was asked for turn {first.turn}, which the reference never had", more)]
+    shown, wanted = run.prefixes(first), reference.prefixes(expected)
+    index = shown.parts(wanted)
     if index is not None:
-        message, right = run.messages.get(first.prefixes[index]), reference.messages.get(expected.prefixes[index])
-        return [Difference(f"{where} differs from message {index} on", (*json_diff(message, right), *others))]
-    count, wanted = len(first.prefixes), len(expected.prefixes)
-    if count == wanted:
-        return [Difference(f"{where} differs, its messages do not", others)]
-    return [Difference(f"{where} has {count} messages instead of {wanted}", others)]
+        message, right = run.message(shown[index]), reference.message(wanted[index])
+        return [Difference(f"{where} differs from message {index} on", (*json_diff(message, right), *more))]
+    if len(shown) == len(wanted):
+        return [Difference(f"{where} differs, its messages do not", more)]
+    return [Difference(f"{where} has {len(shown)} messages instead of {len(wanted)}", more)]
 
 
 def shows_the_same(request: Asked, other: Asked | None, run: Record, reference: Record) -> bool:
@@ -105,31 +107,34 @@ def shows_the_same(request: Asked, other: Asked | None, run: Record, reference: 
     """
     if other is None or request.prompt == other.prompt:
         return other is not None
-    if run.is_released(request) and run.conversation(request) == reference.conversation(other):
+    if run.is_released(request) and run.bare(request) == reference.bare(other):
         return True  # a release has a system message of its own
-    if not any(earlier.refused == "context_length" and earlier.at < request.at for earlier in run.asked):
+    too_long = run.where(Asked, "too long", lambda earlier: earlier.refused == "context_length")
+    if not any(earlier.at < request.at for earlier in too_long):
         return False
-    there = iter([reference.messages.get(prefix) for prefix in other.prefixes])
-    shown = map(run.messages.get, request.prefixes)
+    there = map(reference.message, reference.prefixes(other))
+    shown = map(run.message, run.prefixes(request))
     return all(message is not None and any(message == one for one in there) for message in shown)
 
 
 def turns_left_out(run: Record, reference: Record) -> list[Difference]:
     """Return the turns of the reference for which the model was never asked."""
-    missing = sorted(reference.first_by_turn.keys() - run.first_by_turn.keys())
+    missing = sorted(run.lacking_turns(reference))
     return [Difference(f"the model was never asked for turn {', '.join(map(str, missing))}")] if missing else []
 
 
 def final_differences(run: Record, reference: Record) -> Iterator[Difference]:
     """Yield how the state at the end differs, live and after a cold reload, where both runs have one."""
     changes = run.changes
-    yield from _compare("the state at the end", run.final_state, reference.final_state, changes)
+    if not run.ends_alike(reference):
+        yield from _compare("the state at the end", run.final_state, reference.final_state, changes)
     if reference.reloaded is None or run.reloaded is None:
         return
     if run.reloaded.error and not reference.reloaded.error:
         yield Difference(f"the store cannot be read by another process: {_last_line(run.reloaded.error)}")
-    what = "the state read back by another process"
-    yield from _compare(what, run.reloaded_state, reference.reloaded_state, changes)
+    if not run.reloads_alike(reference):
+        what = "the state read back by another process"
+        yield from _compare(what, run.reloaded_state, reference.reloaded_state, changes)
 
 
 def _compare(what: str, state: Json, reference: Json, changes: Sequence[str]) -> Iterator[Difference]:
@@ -142,11 +147,11 @@ def _compare(what: str, state: Json, reference: Json, changes: Sequence[str]) ->
 
 def _lacks(run: Record, reference: Record) -> str:
     """Return what the reference has and *run* does not, so that equality was not shown; "" if nothing."""
-    if reference.final_state is not None and run.final_state is None:
+    if reference.final_snapshot is not None and run.final_snapshot is None:
         return "the run announced no state at its end"
     if reference.reloaded is not None and reference.reloaded.error:
         return f"the reference's own store could not be read: {_last_line(reference.reloaded.error)}"
-    if reference.reloaded_state is not None and run.reloaded_state is None:
+    if reference.is_read_back and not run.is_read_back:
         return "no other process read the run's store"
     return ""
 

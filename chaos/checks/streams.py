@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from chaos.checks import Terms
 from chaos.checks._diff import Difference, canonical, limited, short, verdict
 from chaos.events.seen import Asked, Effected
+from chaos.index import prompt_of
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -30,14 +31,20 @@ class Streams:
 
 def _went_on(run: Record, reference: Record) -> Iterator[Difference]:
     """Yield the first request whose conversation has something else behind a prompt than the model's whole reply."""
+    lost = run.where(Asked, "spoiled", _is_spoiled)
+    if not lost:
+        return
+    sizes = {request.prompt: len(run.prefixes(request)) for request in lost}
     spoiled: dict[str, Asked] = {}
     whole: set[str] = set()
-    for request in run.asked:
-        for place, prompt in enumerate(request.prefixes[:-1]):
-            if prompt not in spoiled:
+    for request in run.all(Asked):
+        shown = run.prefixes(request) if spoiled else ()
+        for prompt in sorted(spoiled, key=lambda one: sizes[one]):
+            size = sizes[prompt]
+            if size >= len(shown) or shown[size - 1] != prompt:
                 continue
-            taken = request.prefixes[place + 1]
-            if prompt not in whole or taken != _next(reference, place, prompt, taken):
+            taken = shown[size]
+            if prompt not in whole or taken != _next(reference, size - 1, prompt, taken):
                 yield _taken(run, request, spoiled[prompt], taken)
                 return
         if request.spoiled:
@@ -48,12 +55,13 @@ def _went_on(run: Record, reference: Record) -> Iterator[Difference]:
 
 def _next(reference: Record, place: int, prompt: str, default: str) -> str:
     """Return the digest of what the reference's conversation has behind *prompt*; *default* if it never had that."""
-    longer = (request.prefixes for request in reference.asked if len(request.prefixes) > place + 1)
+    every = (reference.prefixes(request) for request in reference.asked)
+    longer = (prefixes for prefixes in every if len(prefixes) > place + 1)
     return next((prefixes[place + 1] for prefixes in longer if prefixes[place] == prompt), default)
 
 
 def _taken(run: Record, request: Asked, spoiled: Asked, taken: str) -> Difference:
-    message = run.messages.get(taken)
+    message = run.message(taken)
     return Difference(
         f"a reply that was {spoiled.spoiled} was taken for an answer: the conversation of attempt {request.attempt}"
         f" goes on from turn {spoiled.turn}",
@@ -63,24 +71,35 @@ def _taken(run: Record, request: Asked, spoiled: Asked, taken: str) -> Differenc
 
 def _acted(run: Record, reference: Record) -> Iterator[Difference]:
     """Yield the effects that the reference never had and that came while half a reply was the last thing heard."""
-    known = {effect.identity for effect in reference.effects}
-    heard: dict[int, Asked] = {}
-    for event in run.events:
-        if isinstance(event, Asked):
-            heard[event.attempt] = event
-        elif isinstance(event, Effected) and event.identity not in known and event.attempt in heard:
-            last = heard[event.attempt]
-            if last.spoiled:
-                what = f"{event.service}.{event.operation}"
-                yield Difference(f"{what} was done on a reply that was {last.spoiled} (turn {last.turn})")
+    known = reference.index.groups(Effected, "identity", lambda effect: effect.identity)
+    unknown = run.index.places(Effected, "unknown", lambda effect: effect.identity not in known, reference.index)
+    for place in unknown:
+        effect = run.index.at(place)
+        last = _heard(run, place)
+        if isinstance(effect, Effected) and last is not None and last.spoiled:
+            what = f"{effect.service}.{effect.operation}"
+            yield Difference(f"{what} was done on a reply that was {last.spoiled} (turn {last.turn})")
+
+
+def _heard(run: Record, place: int) -> Asked | None:
+    """Return the last request, before that place in the journal, of the same incarnation."""
+    attempt = run.index.at(place).attempt
+    before = (run.index.at(number) for number in range(place - 1, -1, -1))
+    return next((event for event in before if isinstance(event, Asked) and event.attempt == attempt), None)
 
 
 def _ended_on(run: Record) -> Iterator[Difference]:
     """Yield the last request of a finished run if its reply never came whole."""
-    if not run.finished or not run.asked:
+    asked = run.all(Asked)
+    if not run.finished or not asked:
         return
-    last = run.asked[-1]
-    if last.spoiled and all(r.spoiled or r.status != 200 for r in run.asked if r.prompt == last.prompt):
+    last = asked[-1]
+    tries = run.index.having(Asked, "prompt", prompt_of, last.prompt) if last.spoiled else []
+    if last.spoiled and all(request.spoiled or request.status != 200 for _, request in tries):
         yield Difference(
             f"a reply that was {last.spoiled} was taken for the last word: nothing was asked after turn {last.turn}"
         )
+
+
+def _is_spoiled(request: Asked) -> bool:
+    return bool(request.spoiled)

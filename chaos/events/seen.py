@@ -83,6 +83,19 @@ class Called(Event, frozen=True, tag="called"):
     name: str  # "fdatasync"
     path: str  # "durable/checkpoints.sqlite-wal"
     pid: int
+    checkpoint_write: int = 0  # its number among the calls that make durable (`plan.CHECKPOINT_WRITE`), 0 if not counted
+
+
+class Operated(Event, frozen=True, tag="operated"):
+    """The agent's *number*-th *phase* ("model_call", "effect", ...; `plan.OPERATIONS`), from 1 in each incarnation.
+
+    The world held it until the harness let it go.
+    """
+
+    phase: str
+    number: int
+    path: str  # what was asked: "/v1/chat/completions", "payments.charge"
+    digest: str = ""  # of the prompt, or of the payload
 
 
 class Exited(Event, frozen=True, tag="exited"):
@@ -101,17 +114,21 @@ class Exited(Event, frozen=True, tag="exited"):
 class Asked(Event, frozen=True, tag="asked"):
     """The model endpoint received a request and answered it with *status*.
 
-    *turn* is the number of model turns already in the conversation. *prompt* digests the conversation;
-    *prefixes* digests it up to each message, so that two conversations can be compared from outside.
-    *messages* holds only what is new against the previous request of this run.
+    *turn* is the number of model turns already in the conversation. *prompt* digests the conversation. Of its messages
+    the first *kept* were asked in this run before; they are digested by *onto*. The others are *messages*, and *added*
+    digests the conversation up to each of them: `Record.conversation` puts them together.
     """
 
     turn: int
     status: int
     prompt: str
-    prefixes: tuple[str, ...]
     messages: msgspec.Raw
     goal: str  # the goal as it stands in the prompt
+    kept: int = 0
+    onto: str = ""
+    added: tuple[str, ...] = ()
+    opening: str = ""  # digest of the first message
+    prefixes: tuple[str, ...] = ()  # up to each message of all: so in the first journals, which have no *added*
     budget: int | None = None  # steps used, as the agent itself accounts for it in the request's metadata
     tokens_in: int = 0
     tokens_out: int = 0
@@ -124,6 +141,11 @@ class Asked(Event, frozen=True, tag="asked"):
     refused: str = ""  # why it was refused: "rate_limit", "overloaded", "quota", "context_length"
     retry_after: float | None = None  # the least seconds that the refusal asks to wait; None: it names none
     spoiled: str = ""  # how the reply is to go wrong on its way (see `Spoiled`): billed, and of no use
+
+    @property
+    def beginning(self) -> str:
+        """The digest of the first message, "" if there is none."""
+        return self.opening or (self.prefixes[0] if self.prefixes else "")
 
 
 class Spoiled(Event, frozen=True, tag="spoiled"):
@@ -186,6 +208,6 @@ class Ended(Event, frozen=True, tag="ended"):
 
 
 Seen = (
-    Started | Reached | Observed | Called | Exited | Asked | Spoiled | Effected | Reloaded | Measured | HostDid
+    Started | Reached | Observed | Called | Operated | Exited | Asked | Spoiled | Effected | Reloaded | Measured | HostDid
     | Ended
 )  # fmt: skip

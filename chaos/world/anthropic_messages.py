@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
 
 from chaos.world import Message, ToolCall, ToolFunction
+from chaos.world.heard import Reader
 from chaos.world.openai_chat import Completion, Malformed, ModelRequest, decode, pieces
 from chaos.world.openai_chat import unpaired as _unpaired
 from chaos.world.tokens import canonical
@@ -61,22 +63,47 @@ class _Request(msgspec.Struct):
     tools: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Envelope(msgspec.Struct):
+    """A request whose messages are not read yet."""
+
+    model: str
+    max_tokens: int
+    messages: list[msgspec.Raw]
+    system: str | list[_Text] | None = None
+    stream: bool | None = None
+    tools: msgspec.Raw = msgspec.Raw(b"")
+
+
 _decoder = msgspec.json.Decoder(_Request)
+_envelopes = msgspec.json.Decoder(_Envelope)
+_incoming = msgspec.json.Decoder(_Incoming)
 
 
 def parse(body: bytes) -> ModelRequest:
     """Return the request in *body*; raise Malformed with the reason if it is none."""
-    request = decode(_decoder, body)
+    request = decode(_envelopes, body)
     if not request.messages:
         raise Malformed("messages: at least one message is required")
     system = _text(request.system)
     messages = [Message(role="system", content=system)] if system else []
-    for index, incoming in enumerate(request.messages):
-        messages.extend(_assistant(index, incoming) if incoming.role == "assistant" else _user(index, incoming))
+    try:
+        messages += chain.from_iterable(_reader.messages(request.messages))
+    except msgspec.MsgspecError:
+        decode(_decoder, body)  # says where it is wrong
+        raise
     # usage is always part of the stream here, so include_usage has no meaning
     return ModelRequest(
         model=request.model, messages=tuple(messages), stream=bool(request.stream), tools=bytes(request.tools)
     )
+
+
+def _read(index: int, raw: msgspec.Raw) -> list[Message]:
+    """Return what one message on the wire is here."""
+    incoming = _incoming.decode(raw)
+    return list(_assistant(index, incoming) if incoming.role == "assistant" else _user(index, incoming))
+
+
+_reader = Reader(_read)
 
 
 def _text(content: str | list[_Text] | None) -> str:

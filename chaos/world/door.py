@@ -8,6 +8,7 @@ from email.message import Message as Headers
 from typing import TYPE_CHECKING
 
 from chaos.world.listener import Listener, Response
+from chaos.world.session import Closed
 
 if TYPE_CHECKING:
     from chaos.world.server import World
@@ -49,8 +50,12 @@ class Door:
         with self._lock:
             self._open += 1
         try:
-            with self._world.acting(self.attempt):
-                return self._world.respond(method, path, headers, body)
+            session = self._world.session
+            if self._listener.is_cut():  # looked up last: it is cut before the session is another run's
+                raise Closed
+            # a request belongs to the incarnation in which it came in, however long it takes
+            with session.journal.acting(self.attempt or session.journal.attempt):
+                return session.respond(method, path, headers, body)
         finally:
             with self._lock:
                 self._open, self._heard = self._open - 1, time.monotonic()
@@ -58,6 +63,13 @@ class Door:
     def refuse(self, path: str, status: int, message: str) -> Response:
         """Return an error in the shape that a client of *path* understands."""
         return self._world.refuse(path, status, message)
+
+    def clear(self) -> None:
+        """Cut all connections, those that nobody has accepted yet too, and be the current incarnation's door again."""
+        self.attempt = 0
+        self._listener.cut()
+        with self._lock:
+            self._heard = time.monotonic()
 
     def close(self) -> None:
         """Cut all connections and free the port at once."""

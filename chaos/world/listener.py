@@ -64,9 +64,12 @@ class Listener(ThreadingHTTPServer):
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self._open: dict[threading.Thread, socket.socket] = {}
+        self._open: dict[socket.socket, threading.Thread | None] = {}  # each with its thread, once that is there
+        self._cut: set[socket.socket] = set()
+        self._here = threading.local()
         self._guard = threading.Lock()
         super().__init__((HOST, 0), _Handler)
+        self.socket.setblocking(False)  # `cut` may take a connection before the accepting thread does
         self._accepting = threading.Thread(target=self.serve_forever, name="world", daemon=True)
 
     def server_bind(self) -> None:
@@ -83,27 +86,53 @@ class Listener(ThreadingHTTPServer):
         self._accepting.join()
         with self._guard:
             still_open = dict(self._open)
-        for connection in still_open.values():
+        for connection in still_open:
             with contextlib.suppress(OSError):  # its thread was faster
                 connection.shutdown(socket.SHUT_RDWR)
         deadline = time.monotonic() + CLOSE_SECONDS
-        for thread in still_open:
+        for thread in filter(None, still_open.values()):
             thread.join(max(0.0, deadline - time.monotonic()))
+
+    def cut(self) -> None:
+        """Cut all connections of now, those that nobody has accepted yet too. May be called while others come in."""
+        with self._guard:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    self.socket.accept()[0].close()
+            self._cut |= self._open.keys()
+            for connection in self._open:
+                with contextlib.suppress(OSError):  # its thread was faster
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def is_cut(self) -> bool:
+        """Tell whether the connection that this thread serves was cut."""
+        return getattr(self._here, "connection", None) in self._cut
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection and know it, in one go: it is among those that are cut, or it comes after them."""
+        with self._guard:
+            connection, address = super().get_request()
+            self._open[connection] = None
+        return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         thread = threading.Thread(
             target=self.process_request_thread, args=(request, client_address), name="world-connection", daemon=True
         )
         with self._guard:
-            self._open[thread] = request
+            self._open[request] = thread
         thread.start()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            with self._guard:
-                del self._open[threading.current_thread()]
+        self._here.connection = request
+        super().process_request_thread(request, client_address)
+
+    def close_request(self, request: Any) -> None:
+        """Close a connection and forget it: the last thing that happens to each."""
+        super().close_request(request)
+        with self._guard:
+            self._open.pop(request, None)
+            self._cut.discard(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Keep quiet about an agent that was killed in the middle; anything else is our own mistake."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from chaos.world import Message, Reply, ToolCall, ToolFunction
+from chaos.world.heard import Reader
 
 _T = TypeVar("_T")
 
@@ -120,19 +121,38 @@ class _Request(msgspec.Struct):
     tools: msgspec.Raw = msgspec.Raw(b"")
 
 
+class _Envelope(msgspec.Struct):
+    """A request whose messages are not read yet."""
+
+    model: str
+    messages: list[msgspec.Raw]
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    metadata: dict[str, str] | None = None
+    n: int | None = None
+    tools: msgspec.Raw = msgspec.Raw(b"")
+
+
 _decoder = msgspec.json.Decoder(_Request)
+_envelopes = msgspec.json.Decoder(_Envelope)
+_incoming = msgspec.json.Decoder(_Incoming)
 
 
 def parse(body: bytes) -> ModelRequest:
     """Return the request in *body*; raise Malformed with the reason if it is none."""
-    request = decode(_decoder, body)
+    request = decode(_envelopes, body)
     if not request.messages:
         raise Malformed("Invalid 'messages': empty array. Expected an array with minimum length 1.")
     if request.n not in (None, 1):
         raise Malformed(f"Invalid 'n': this endpoint gives one choice (got {request.n}).")
+    try:
+        messages = _reader.messages(request.messages)
+    except msgspec.MsgspecError:
+        decode(_decoder, body)  # says where it is wrong
+        raise
     return ModelRequest(
         model=request.model,
-        messages=tuple(_message(i, message) for i, message in enumerate(request.messages)),
+        messages=tuple(messages),
         stream=bool(request.stream),
         include_usage=bool(request.stream_options and request.stream_options.include_usage),
         tools=bytes(request.tools),
@@ -154,6 +174,9 @@ def _message(index: int, incoming: _Incoming) -> Message:
             raise Malformed(f"Missing required parameter: 'messages[{index}].tool_call_id'.")
         message["tool_call_id"] = incoming.tool_call_id
     return message
+
+
+_reader = Reader(lambda index, raw: _message(index, _incoming.decode(raw)))
 
 
 def _text(index: int, content: str | list[_Part] | None) -> str:

@@ -15,6 +15,7 @@ import msgspec
 
 from chaos.events.seen import Effected
 from chaos.world import Brain
+from chaos.world.memory import Call, Effect, Memory, Past, Sum
 from chaos.world.tokens import canonical, digest
 
 PAYLOAD_CHARS = 2000  # a ledger line stays readable; the identity covers the whole payload
@@ -25,15 +26,21 @@ _decoder = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True)
 class Served:
-    """The answer to one call. *replayed*: it is the stored answer of an earlier call with the same key."""
+    """The answer to one call. *replayed*: it is the stored answer of an earlier call with the same key.
+
+    *effect*: it has just changed the outside world.
+    """
 
     status: int
     body: bytes
     replayed: bool = False
+    effect: bool = False
 
 
 @dataclass(frozen=True)
-class _Kept:
+class Kept:
+    """What a service remembers of the first call with an idempotency key."""
+
     payload: bytes
     served: Served
     effect: bool
@@ -60,13 +67,17 @@ class Services:
     Args:
         brain: says what each service answers and whether that changed the outside world.
         add: appends an event to the journal, or raises if the run is over.
+        memory: what they remember from the beginning.
     """
 
-    def __init__(self, brain: Brain, add: Callable[..., None]) -> None:
+    def __init__(self, brain: Brain, add: Callable[..., None], memory: Memory | None = None) -> None:
+        self.calls: Past[Call, Kept] = Past(memory.calls if memory else None)
+        self.effects: Past[Effect, None] = Past(memory.effects if memory else None)
+        self.remembered = Sum(memory.services if memory else "")  # of the set of `effects` and other calls with a key
+        self.ledger = Sum(memory.ledger if memory else "")  # of the effects that were done, each as often as it was
         self._brain = brain
         self._add = add
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, str, str], _Kept] = {}
 
     def call(self, service: str, operation: str, body: bytes, key: str | None) -> Served:
         """Serve one call: its effect is in the ledger before this returns, since the answer may get lost.
@@ -83,7 +94,7 @@ class Services:
             return Served(400, error(f"The body must be a JSON object: {wrong}"))
         text = canonical(payload)
         with self._lock:
-            kept = self._kept.get((service, operation, key)) if key is not None else None
+            kept = self.calls.get((service, operation, key)) if key is not None else None
             if kept is not None:
                 return self._replay(service, operation, text, key, kept)
             return self._serve(service, operation, payload, text, key)
@@ -93,15 +104,21 @@ class Services:
             answer = self._brain.serve(service, operation, payload)
         except ValueError as wrong:
             return Served(400, error(str(wrong)))
-        served = Served(answer.status, msgspec.json.encode(answer.body))
+        served = Served(answer.status, msgspec.json.encode(answer.body), effect=answer.effect)
         if answer.effect:
             self._record(service, operation, text, key, answer.off_goal, deduplicated=False)
         # as with Stripe, a call that was refused before it did anything leaves its key free
         if key is not None and (answer.effect or answer.status < 400):
-            self._kept[service, operation, key] = _Kept(text, served, answer.effect, answer.off_goal)
+            self.calls.add((service, operation, key), Kept(text, served, answer.effect, answer.off_goal))
+            self._remember((service, operation, _identity(service, operation, text), key))
         return served
 
-    def _replay(self, service: str, operation: str, text: bytes, key: str | None, kept: _Kept) -> Served:
+    def _remember(self, effect: Effect) -> None:
+        if effect not in self.effects:
+            self.effects.add(effect, None)
+            self.remembered.add(*effect)
+
+    def _replay(self, service: str, operation: str, text: bytes, key: str | None, kept: Kept) -> Served:
         if text != kept.payload:
             message = f"Keys for idempotent requests can only be used with the parameters of their first use ({key!r})."
             return Served(409, error(message, "idempotency_error"))
@@ -112,14 +129,17 @@ class Services:
     def _record(
         self, service: str, operation: str, text: bytes, key: str | None, off_goal: bool, *, deduplicated: bool
     ) -> None:
-        payload = text.decode()
+        payload, name = text.decode(), _identity(service, operation, text)
         self._add(
             Effected,
             service=service,
             operation=operation,
-            identity=_identity(service, operation, text),
+            identity=name,
             payload=payload if len(payload) <= PAYLOAD_CHARS else payload[: PAYLOAD_CHARS - 1] + "…",
             key=key,
             deduplicated=deduplicated,
             off_goal=off_goal,
         )
+        if not deduplicated:
+            self.ledger.add(service, operation, name, key)
+            self._remember((service, operation, name, key))

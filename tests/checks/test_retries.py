@@ -22,7 +22,7 @@ def at(story: Story, *seconds: float) -> Story:
     for one in seconds:
         story.events.append(
             Asked(
-                at=one, attempt=1, turn=0, status=503, prompt=prompt, prefixes=(prompt,), messages=b"[]",
+                at=one, attempt=1, turn=0, status=503, prompt=prompt, added=(prompt,), messages=b"[1]",
                 goal="", refused="overloaded",
             )  # type: ignore[arg-type]
         )  # fmt: skip

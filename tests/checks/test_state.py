@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import json
 from typing import Any
-
-import msgspec
 
 from chaos.checks.state import State
 from chaos.events.seen import Asked
@@ -135,9 +132,8 @@ def short(turn: int, *, refused: str = "context_length") -> Story:
     story = Story().start().steps(0, turn).ask(turn, status=400, refused=refused)
     messages = [GOAL, *(f"answer {number}" for number in range(turn))]
     del messages[1]
-    prefixes = tuple(digest(messages[: end + 1]) for end in range(len(messages)))
-    raw = msgspec.Raw(json.dumps(messages).encode())
-    story.add(Asked, turn=turn, status=200, prompt=prefixes[-1], prefixes=prefixes, messages=raw, goal=GOAL)
+    digests = [digest(messages[: end + 1]) for end in range(len(messages))]
+    story.add(Asked, turn=turn, status=200, goal=GOAL, **story.shown(messages, digests))
     return story.steps(turn).finish()
 
 

@@ -58,8 +58,9 @@ def test_tool_calls_and_the_journal(client: openai.OpenAI, stage: Any) -> None:
     assert json.loads(bytes(one.messages)) == ASK
     assert [new["role"] for new in json.loads(bytes(two.messages))] == ["assistant", "tool", "tool"]
     assert json.loads(bytes(three.messages)) == []
-    assert two.prefixes[:2] == one.prefixes == three.prefixes
-    assert one.prompt == one.prefixes[-1]
+    assert [(event.kept, len(event.added)) for event in stage.asked] == [(0, 2), (2, 3), (2, 0)]
+    assert one.prompt == one.added[-1] == two.onto == three.onto == three.prompt
+    assert one.opening == two.opening == three.opening == one.added[0]
     assert (one.status, one.style, one.retry) == (200, "openai", 0)
     assert one.tokens_in > 0 and one.tokens_out > 0
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from chaos.events.seen import Asked
 from chaos.journal import Journal
+from chaos.record import Record
 from chaos.world import Answer, Message, Reply
+from chaos.world.heard import TALKS
 from chaos.world.mishaps import Refuse
 from chaos.world.server import World
-from chaos.world.tokens import common, count, count_prompt, count_reply, prefixes
+from chaos.world.tokens import Talks, count, count_prompt, count_reply
 
 texts = st.text('a \\"ü€😀', max_size=9)
 few = st.sampled_from(["", "a", "b", "ü"])  # a small alphabet, so that equal conversations happen
@@ -33,17 +35,33 @@ def plain(messages: list[Message]) -> list[tuple[Any, ...]]:
     return [(m["role"], m.get("content") or "", m.get("tool_calls") or []) for m in messages]
 
 
+def prefixes(messages: list[Message], talks: Talks | None = None) -> tuple[str, ...]:
+    prompt = (talks or Talks()).heard(messages)
+    return tuple(prompt.talk.digests[: prompt.size])
+
+
 @given(conversation, conversation)
 def test_digests_agree_exactly_on_the_common_beginning(one: list[Message], other: list[Message]) -> None:
     a, b = plain(one), plain(other)
     same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    assert common(prefixes(one), prefixes(other)) == same
+    assert prefixes(one)[:same] == prefixes(other)[:same]
     assert not set(prefixes(one)[same:]) & set(prefixes(other)[same:])
 
 
 @given(conversation, conversation)
 def test_an_extension_keeps_the_prefixes(one: list[Message], more: list[Message]) -> None:
     assert prefixes([*one, *more])[: len(one)] == prefixes(one)
+
+
+@given(st.lists(conversation, max_size=2 * TALKS), st.data())
+def test_what_was_heard_before_changes_nothing(heard: list[list[Message]], data: st.DataObject) -> None:
+    talks = Talks()
+    for one in heard:
+        longer = one + data.draw(st.sampled_from(heard))
+        for messages in (one, longer, longer[: data.draw(st.integers(1, len(longer)))]):
+            assert prefixes(messages, talks) == prefixes(messages)
+            assert talks.heard(messages).tokens == count_prompt(messages)
+            assert talks.heard(messages).digest == prefixes(messages)[-1]
 
 
 @given(message, texts)
@@ -99,14 +117,16 @@ def test_again_and_new_messages(requests: list[tuple[list[str], bool]]) -> None:
             world.respond("POST", "/v1/chat/completions", Headers(), body)
         journal.close()
     answered: set[tuple[str, ...]] = set()
-    before: list[Any] = []
-    previous: tuple[str, ...] = ()
+    run = Record(journal.events)
+    known: set[tuple[str, ...]] = set()
     for (letters, limited), event in zip(requests, journal.events, strict=True):
         assert isinstance(event, Asked)
         assert event.status == (429 if limited else 400 if len(letters) == 6 else 200)
         assert event.again == (tuple(letters) in answered)
-        before = before[: common(previous, event.prefixes)] + msgspec.json.decode(event.messages)
-        assert [m["content"] for m in before] == letters, "rebuilt from the journal alone"
-        previous = event.prefixes
+        rebuilt = [run.message(digest) for digest in run.prefixes(event)]
+        assert [m["content"] for m in rebuilt if isinstance(m, dict)] == letters, "rebuilt from the journal alone"
+        assert event.kept == max((n for n in range(len(letters) + 1) if tuple(letters[:n]) in known), default=0)
+        assert len(msgspec.json.decode(event.messages)) == len(event.added) == len(letters) - event.kept
+        known |= {tuple(letters[:n]) for n in range(1, len(letters) + 1)}
         if event.status == 200:
             answered.add(tuple(letters))
