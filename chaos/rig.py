@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from chaos.clock import Clock
 from chaos.copies import Copies
 from chaos.faults import Fault
-from chaos.gate import Gate
+from chaos.gate import Announcement, Gate
 from chaos.host import Host
 from chaos.journal import Journal
 from chaos.pool import Leases, Pool
@@ -50,6 +51,22 @@ class Setup:
     backend: Backend = field(default_factory=ProcessBackend)
     toxiproxy: str = ""  # address of a Toxiproxy server's API; "" for one of our own
     syscalls: frozenset[str] = frozenset()  # that are held and counted in every run, the reference too (plan.SYSCALLS)
+    operations: frozenset[str] = frozenset()  # likewise, on the world (plan.OPERATIONS)
+
+
+class Onlooker(Protocol):
+    """Sees the agent stand at each of its points, before anything is broken there."""
+
+    def standing(self, said: Announcement, sandbox: Sandbox, *, settled: bool) -> bool:
+        """Look at the agent, which announced *said* and stands still in *sandbox*.
+
+        Args:
+            settled: no fault is planned any more, and no other worker is about.
+
+        Returns:
+            whether the run may end here: nothing more is to be seen. The agent is then killed, unjournalled.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,8 @@ class Rig:
     calls: Calls | None = None
     links: Links | None = None
     copies: Copies | None = None
+    onlooker: Onlooker | None = None
+    captured: bool = False  # the first incarnation is not started: it stands at a point, as it was captured there
 
 
 def agent_environment(

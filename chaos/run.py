@@ -49,14 +49,14 @@ def execute(setup: Setup, plan: Plan, folder: Path, rng: random.Random) -> Recor
         journal = Journal(folder / "journal.jsonl")
         stack.callback(journal.close)
         outfit = together(setup.faults[planned.fault].outfit for planned in plan.faults)
-        rig = _fitted(_rig(setup, outfit, journal, rng, stack), setup, plan, outfit)
+        rig = fitted(rigged(setup, outfit, journal, rng, stack), setup, plan, outfit)
         supervisor = Supervisor(setup, plan, rig)
         stack.callback(surely, supervisor.undo)
         supervisor.supervise()
         return Record(journal.events, setup.volatile)
 
 
-def _rig(setup: Setup, outfit: Outfit, journal: Journal, rng: random.Random, stack: ExitStack) -> Rig:
+def rigged(setup: Setup, outfit: Outfit, journal: Journal, rng: random.Random, stack: ExitStack) -> Rig:
     """Make what every run has; *stack* undoes it."""
     root = leftovers.folder()
     stack.callback(surely, partial(leftovers.remove, root))
@@ -68,20 +68,30 @@ def _rig(setup: Setup, outfit: Outfit, journal: Journal, rng: random.Random, sta
     stack.callback(surely, sandbox.close)
     disk = Disk(root, sandbox.zones, outfit.disk, outfit.disk_bytes) if outfit.disk else None
     _under(disk, sandbox, stack)
-    host = setup.strategy.host(sandbox, partial(_report, journal))
-    _under(host, sandbox, stack)
-    if host is not None:
-        world.thinking = host.asked
-    setup.target.prepare(sandbox.zones.assets, setup.seed)
     taken = stack.enter_context(ports.claimed(tuple(name for name, _ in setup.watch.ports)))
     watch = replace(setup.watch, ports=taken)
-    return Rig(journal, world, gate, sandbox, watch, rng, leases, host, stack=stack, root=root, disk=disk)
+    rig = hosted(Rig(journal, world, gate, sandbox, watch, rng, leases, stack=stack, root=root, disk=disk), setup)
+    setup.target.prepare(sandbox.zones.assets, setup.seed)
+    return rig
 
 
-def _fitted(rig: Rig, setup: Setup, plan: Plan, outfit: Outfit) -> Rig:
+def hosted(rig: Rig, setup: Setup) -> Rig:
+    """Return *rig* with the half of the strategy that is outside the sandbox, if it has one; its stack closes it."""
+    host = setup.strategy.host(rig.sandbox, partial(_report, rig.journal))
+    _under(host, rig.sandbox, rig.stack)
+    rig.world.thinking = _nobody if host is None else host.asked
+    return replace(rig, host=host)
+
+
+def _nobody(turn: int) -> None:
+    """Let the model think undisturbed."""
+
+
+def fitted(rig: Rig, setup: Setup, plan: Plan, outfit: Outfit) -> Rig:
     """Return *rig* with what the faults of *plan* need besides; its stack undoes that too."""
     if rig.disk is not None:
         rig.disk.sync()
+    rig.world.holds.phases = plan.operations | setup.operations
     calls = _calls(rig.sandbox, outfit.syscalls | plan.syscalls | setup.syscalls, rig.journal)
     if calls is not None:
         rig.stack.callback(calls.close)

@@ -14,14 +14,14 @@ from chaos import durable, second, sqlite_log
 from chaos.audit import noting
 from chaos.durable import Durable
 from chaos.errors import HarnessError
-from chaos.events.done import HeartbeatMissed, Injecting, PresumedDead, Released
+from chaos.events.done import Audited, HeartbeatMissed, Injecting, PresumedDead, Released
 from chaos.events.seen import Asked, Ended, Exited, Measured, Observed, Reloaded, Started
 from chaos.faults import Disk, Loading, Scene, Wakes
 from chaos.gate import Gate, Held
 from chaos.plan import Plan
 from chaos.probe import GATE
 from chaos.reading import read_back
-from chaos.rig import THREAD_ID, Rig, Setup, agent_environment, size_of
+from chaos.rig import THREAD_ID, Onlooker, Rig, Setup, agent_environment, size_of
 from chaos.sandbox import Sandbox, Survival
 from chaos.targets import RELEASE, Launch
 from chaos.worker import Worker
@@ -48,10 +48,20 @@ class Supervisor:
         self.release = ""
         self.injected = 0
         self.written = 0
+        self.first = 1  # the incarnation from which on restarts are counted
         self.deadline = time.monotonic() + setup.limits.deadline_seconds
         self.doomed: tuple[Loading, int] = ("before_load", 0)
         self.successor: tuple[Worker, Wakes] | None = None
+        self.stopped = False  # the onlooker has seen enough
         self.presumed = second.Presumed(self.journal, setup.limits.heartbeat_seconds, self.deadline, self._exited)
+
+    def look(self, onlooker: Onlooker) -> None:
+        """Have *onlooker* see the agent from now on."""
+        self.rig = replace(self.rig, onlooker=onlooker)
+
+    def begin_anew(self) -> None:
+        """Count restarts and time as if the present incarnation were the first: the agent has got over all before."""
+        self.first, self.deadline = self.journal.attempt, time.monotonic() + self.setup.limits.deadline_seconds
 
     @property
     def sandbox(self) -> Sandbox:
@@ -67,12 +77,15 @@ class Supervisor:
         """Start, watch, restart; then measure what is left."""
         limits = self.setup.limits
         how = "gave up"
-        for attempt in range(1, limits.backoff_limit + 2):
-            if attempt > 1 and limits.backoff_seconds:
-                delay = limits.backoff_seconds * 2 ** (attempt - 2)
+        while (restarts := self.journal.attempt + 1 - self.first) <= limits.backoff_limit:
+            attempt = self.journal.attempt + 1
+            if restarts > 0 and limits.backoff_seconds:
+                delay = limits.backoff_seconds * 2 ** (restarts - 1)
                 time.sleep(max(0.0, min(delay, self.deadline - time.monotonic())))
             self.journal.attempt = attempt
-            status = self._incarnation()
+            status = self._captured() if attempt == 1 and self.rig.captured else self._incarnation()
+            if self.stopped:
+                return self.undo()
             if status == 0:
                 how = "finished"
                 break
@@ -104,6 +117,8 @@ class Supervisor:
             env = self.rig.clock.environment(env)
         if self.rig.links is not None:
             env = self.rig.links.lead(env)
+        if self.world.holds.phases:
+            self.gate.attend(self.world.holds.begin(self.journal.attempt))
         pid = self.sandbox.start(launch.command, env, launch.warm if self.setup.warm else ())
         self.worker.begin(self.journal.attempt)
         self.journal.add(Started, pid=pid, hostname=self.sandbox.hostname, thread_id=THREAD_ID)
@@ -112,8 +127,20 @@ class Supervisor:
         status = self._watch()
         if status is not None:
             self.gate.drop()
-            self._exited(self.worker, status)
+            if not self.stopped:
+                self._exited(self.worker, status)
             _call(self.endings)
+        return status
+
+    def _captured(self) -> int:
+        """Break the agent that stands where it was captured: what is done to it there ends it."""
+        self.worker.begin(1)
+        self._inject()
+        status = self.sandbox.wait(0.0)
+        if status is None:
+            raise HarnessError(f"{self.plan.faults[0].fault} leaves a captured agent alive; use --chaos-speed real")
+        self._exited(self.worker, status)
+        _call(self.endings)
         return status
 
     def _exited(self, worker: Worker, status: int) -> None:
@@ -163,7 +190,12 @@ class Supervisor:
             self._observe(said.step, said.point)
         if said.point == "after_commit" and self.rig.copies is not None:
             self.rig.copies.take()
-        self._break(said.step, said.point)
+        if self.rig.onlooker is not None and self.rig.onlooker.standing(said, self.sandbox, settled=self._settled()):
+            self.stopped = True
+            self.sandbox.kill()
+            return
+        for step, phase in held.places:
+            self._break(step, phase)
         if self.successor is not None:
             self.presumed.add(self.worker, held, self.successor[1])
         elif self.sandbox.wait(0.0) is None:
@@ -192,6 +224,10 @@ class Supervisor:
             self.scene.end_by_kill()
         elif not times and self._due(step, phase):
             self._inject()
+
+    def _settled(self) -> bool:
+        """Tell whether nothing is planned any more, and nobody else is about."""
+        return self.injected == len(self.plan.faults) and not (self.doomed[1] or self.successor or self.presumed)
 
     def _due(self, step: int, phase: str) -> bool:
         if self.injected >= len(self.plan.faults):
@@ -254,6 +290,18 @@ class Supervisor:
         self.journal.add(Measured, stored_bytes=self._stored())
         self._audit("end")
 
+    def stores_the_same(self, state: str | None) -> bool:
+        """Tell whether a new process, after the run, reads the state of that digest from a store without damage."""
+        if not self.setup.strategy.durable:
+            return True
+        launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, self.sandbox.zones.root)
+        read, error = read_back(self.sandbox, launch, self._environment(launch), warm=self.setup.warm)
+        if error or state is None or self.setup.target.digest(bytes(read)) != state:
+            return False
+        known = len(self.journal.own)
+        self._audit("end")
+        return not any(event.findings for event in self.journal.own[known:] if isinstance(event, Audited))
+
     def _audit(self, when: str) -> None:
         """Look for structural damage in what is stored, unless that is too much to look at."""
         if self.setup.store is not None and self._stored() <= noting.AUDIT_BYTES:
@@ -267,11 +315,11 @@ class Supervisor:
     def _deploy(self, release: str) -> None:
         """Have every process that is started from now on be *release* of the target."""
         self.release = release
-        last = next((event for event in reversed(self.journal.events) if isinstance(event, Asked)), None)
+        last = self.journal.last(Asked)
         self.journal.add(
             Released,
             release=release,
-            system=last.prefixes[0] if last and last.prefixes else "",
+            system=last.beginning if last else "",
             tools=last.tools if last else "",
             changes=self.setup.target.releases.get(release, ()),
         )

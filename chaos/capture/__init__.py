@@ -1,0 +1,1 @@
+"""Crash states of one recorded run, captured incrementally and put back."""
