@@ -14,8 +14,9 @@ import msgspec
 
 from chaos.errors import HarnessError
 from chaos.events import NULL
-from chaos.plan import PHASES
+from chaos.plan import CHECKPOINT_WRITE, PHASES
 from chaos.sandbox.syscalls import Call, Calls
+from chaos.world.holds import Operation, Operations
 
 MAX_LINE_BYTES = 256 << 20  # a whole state of 400 steps with 500 KB each; more is a flood
 GO = b'{"go":true}\n'
@@ -35,11 +36,18 @@ class Announcement(msgspec.Struct, frozen=True):
 
 
 class Held(NamedTuple):
-    """An announcement whose sender is waiting, or a system call that the kernel holds for us."""
+    """An announcement whose sender waits, or *call*: what the kernel or the world holds for us, and has journalled."""
 
     said: Announcement
     connection: socket.socket | None
-    call: Call | None = None
+    call: Call | Operation | None = None
+
+    @property
+    def places(self) -> tuple[tuple[int, str], ...]:
+        """The points, (step, phase), that the agent stands at: a system call may be one in two ways."""
+        here = (self.said.step, self.said.point)
+        durable = self.call.checkpoint_write if isinstance(self.call, Call) else 0
+        return (here, (durable, CHECKPOINT_WRITE)) if durable else (here,)
 
 
 @dataclass
@@ -82,8 +90,8 @@ class Gate:
                 break
         return self._ready.pop(0) if self._ready else None
 
-    def attend(self, calls: Calls) -> None:
-        """Take the system calls that are held in the incarnation that has just begun, until it is over."""
+    def attend(self, calls: Calls | Operations) -> None:
+        """Take what is held elsewhere in the incarnation that has just begun, or begins now, until it is over."""
         self._selector.register(calls, selectors.EVENT_READ, calls)
 
     def go(self, held: Held) -> None:
@@ -101,8 +109,10 @@ class Gate:
         """Forget all connections of an incarnation that is gone."""
         self._ready.clear()
         for key in list(self._selector.get_map().values()):
-            if isinstance(key.data, Calls):
+            if isinstance(key.data, Calls | Operations):
                 self._selector.unregister(key.fileobj)
+                if isinstance(key.data, Operations):
+                    key.data.end()
             elif key.data is not None:
                 self._hang_up(key.data)
         self.hung_up = False
@@ -115,8 +125,8 @@ class Gate:
         self._selector.close()
         self._listener.close()
 
-    def _receive(self, peer: _Peer | Calls | None) -> None:
-        if isinstance(peer, Calls):
+    def _receive(self, peer: _Peer | Calls | Operations | None) -> None:
+        if isinstance(peer, Calls | Operations):
             return self._receive_call(peer)
         if peer is None:
             connection, _ = self._listener.accept()
@@ -139,10 +149,10 @@ class Gate:
             del peer.pending[: end + 1]
             searched = 0
 
-    def _receive_call(self, calls: Calls) -> None:
+    def _receive_call(self, calls: Calls | Operations) -> None:
         if call := calls.receive():
             self._ready.append(Held(Announcement(call.phase, call.number, key=call.path), None, call))
-        elif calls.over:
+        elif isinstance(calls, Calls) and calls.over:
             self._selector.unregister(calls)
             self.hung_up = True
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaos.explorers import _points
+from chaos.explorers.operation import Operation
 from chaos.plan import Plan, Point
 
 
@@ -29,11 +28,4 @@ class Syscall:
 
     def plans(self, points: Sequence[Point], fault: str, runs: int, rng: random.Random) -> tuple[Plan, ...]:
         """Return one plan for each call that is asked for; one that the reference did not make yields none."""
-        if self.recovery:
-            return tuple(_points.plan(fault, Point(number, self.syscall, recovery=True)) for number in self.n)
-        made = [point for point in dict.fromkeys(points) if point.phase == self.syscall]
-        if self.n:
-            made = [point for point in made if point.step in self.n]
-        elif made and not self.every:
-            made = list(itertools.islice(_points.shuffled(made, rng), runs))
-        return tuple(_points.plan(fault, point) for point in made)
+        return Operation(self.syscall, self.n, self.every, self.recovery).plans(points, fault, runs, rng)

@@ -24,6 +24,7 @@ class FaultSpec:
     fault: Fault
     at: Explorer
     then: tuple[FaultSpec, ...] = ()
+    vary: tuple[tuple[str, tuple[object, ...]], ...] = ()  # for a search: fields of the fault, and values of each
 
 
 @dataclass(frozen=True)

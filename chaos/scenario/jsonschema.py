@@ -95,6 +95,7 @@ def _fault(name: str) -> Schema:
     common["name"]["pattern"] = LABEL
     common["at"] |= {"$ref": "#/$defs/At"}
     common["then"] |= {"items": {"$ref": "#/$defs/Fault"}}
+    common["vary"] |= {"propertyNames": {"enum": list(schema.get("properties", {}))}}
     schema["properties"] = {**common, **schema.get("properties", {})}
     schema["required"] = ["kind", *schema.get("required", [])]
     return schema

@@ -15,7 +15,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from chaos import registry
 from chaos.errors import ScenarioError, UnknownName, did_you_mean
 from chaos.faults import Fault
-from chaos.scenario import FaultSpec, StrategySpec, messages, options, placing
+from chaos.scenario import FaultSpec, StrategySpec, messages, options, placing, varying
 from chaos.scenario.positions import Loc, Problems
 from chaos.scenario.schema import At, FaultPart, Named, parse_named
 from chaos.targets import Strategy, Target
@@ -97,8 +97,8 @@ class Reader:
             return None  # it cannot be had without options
         return cls if dataclasses.is_dataclass(cls) else None
 
-    def fault(self, raw: JsonValue, loc: Loc, *, first: bool = True) -> FaultSpec | None:
-        """Return one item of `faults` or `then`; *first* tells whether no fault comes before it."""
+    def fault(self, raw: JsonValue, loc: Loc, *, first: bool = True, searched: bool = False) -> FaultSpec | None:
+        """Return one item of `faults` or `then`; *first*: none comes before it, *searched*: it is one of a search."""
         if not isinstance(raw, dict):
             self._not_a_mapping(raw, loc, "a fault is a mapping that begins with `kind:`")
             return None
@@ -113,15 +113,25 @@ class Reader:
             for key, message in placing.problems(at, self.steps, first):
                 self.problems.add((*loc, "at", key), message)
         made = self._fault_itself(raw.get("kind"), rest, loc)
+        searched = searched or (at is not None and at.explore == "search")
+        vary = self._vary(part.vary, made, loc, searched) if part is not None else ()
         following = raw.get("then")
         then = [
-            self.fault(item, (*loc, "then", index), first=False)
+            self.fault(item, (*loc, "then", index), first=False, searched=searched)
             for index, item in enumerate(following if isinstance(following, list) else [])
         ]
         if len(self.problems) > known or part is None or at is None or made is None:
             return None
         further = tuple(spec for spec in then if spec is not None)
-        return FaultSpec(part.name or part.kind, part.kind, made, placing.explorer(at), further)
+        return FaultSpec(part.name or part.kind, part.kind, made, placing.explorer(at, first), further, vary)
+
+    def _vary(self, raw: dict[str, JsonValue], made: Fault | None, loc: Loc, searched: bool) -> varying.Vary:
+        if raw and not searched:
+            self.problems.add((*loc, "vary"), "'vary' is for a search; its first fault has `at: {explore: search}`")
+        found, wrong = varying.parse(made, raw) if made is not None else ((), [])
+        for inner, message in wrong:
+            self.problems.add((*loc, "vary", *inner), message)
+        return found
 
     def _fault_itself(self, kind: JsonValue, rest: dict[str, JsonValue], loc: Loc) -> Fault | None:
         if not isinstance(kind, str):

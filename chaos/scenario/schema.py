@@ -24,6 +24,11 @@ from chaos.scenario.units import Bytes, Seconds
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 MAX_RUNS = 10_000  # of one cell; a day of real kills, so more is a slip of the keyboard
+NUMBER_WORDS = ("random", "every", "until_none")
+MAX_FAULTS = 9  # of one plan; a supervisor gives up long before
+MIN_RATE = 0.001  # a run without a fault is drawn anew
+MAX_RATE = 10.0  # arrivals per step; a step has fewer points
+MAX_TIMES = 100  # of one plan
 MAX_STEP = 1_000_000  # far beyond any agent; keeps `before` and `step` readable in errors
 
 NAME = r"^[a-z0-9][a-z0-9-]*$"
@@ -115,12 +120,13 @@ def _parse_step(value: object) -> str | tuple[int, ...]:
 
 
 def _parse_number(value: object) -> str | tuple[int, ...]:
-    if value in ("random", "every"):
+    if value in NUMBER_WORDS:
         return str(value)
     numbers = value if isinstance(value, list) else [value]
+    words = f"{', '.join(map(repr, NUMBER_WORDS[:-1]))} or {NUMBER_WORDS[-1]!r}"
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_STEP:
-            raise ValueError(f"'n' is a whole number from 1, a list of them, 'random' or 'every', not {named(number)}")
+            raise ValueError(f"'n' is a whole number from 1, a list of them, {words}, not {named(number)}")
     return _distinct(numbers, "call")
 
 
@@ -153,7 +159,7 @@ _STEP_SCHEMA = {
 }
 _NUMBER_SCHEMA = {
     "anyOf": [
-        {"enum": ["random", "every"]},
+        {"enum": list(NUMBER_WORDS)},
         {"type": "integer", "minimum": 1},
         {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1, "uniqueItems": True},
     ]
@@ -184,11 +190,40 @@ class At(Part):
     syscall: Literal["write", "fsync", "rename"] | None = None
     """Hit before a system call on a file of the durable zone: for agents that announce no steps, in any language."""
 
+    operation: (
+        Literal[
+            "model_call", "model_reply", "service_call", "effect", "checkpoint_write", "write", "fsync", "rename"
+        ] | None
+    ) = None  # fmt: skip
+    """Hit while an operation is held: what the agent asks of the world or of its durable zone needs no announcement."""
+
     n: Annotated[str | tuple[int, ...] | None, PlainValidator(_parse_number), WithJsonSchema(_NUMBER_SCHEMA)] = None
-    """Which of these calls: its number (from 1, in each incarnation), a list of them, `random` (default) or `every`."""
+    """Which: a number (from 1, in each incarnation), a list of them, `random` (default), `every` or `until_none`.
+
+    With `until_none` the 1st is hit, then the 2nd, …, until a run ends without an n-th. `every` does the same where the
+    reference cannot know how many there are: during recovery, and after another fault.
+    """
 
     during: Literal["recovery"] | None = None
     """Hit a later incarnation of the agent, while it recovers from the fault before."""
+
+    explore: Literal["search", "pairs", "bernoulli", "poisson"] | None = None
+    """Whole plans: `search` until something breaks, `pairs` of faults, or faults that come at a `rate`.
+
+    `search` and `pairs` make their plans of this fault and all under `then`, in any order, each where its `at` says.
+    """
+
+    faults: Annotated[int, Field(ge=1, le=MAX_FAULTS)] = 3
+    """How many faults a plan of `search`, `bernoulli` or `poisson` has at most."""
+
+    strength: Annotated[int, Field(ge=2, le=5)] = 2
+    """How many of five things meet in all of their values in `pairs`: two faults, their phases, the third of the run."""
+
+    rate: Annotated[float, Field(ge=MIN_RATE, le=MAX_RATE)] | None = None
+    """Faults per step on average, for `bernoulli` (a probability) and `poisson`."""
+
+    repeat: Annotated[int, Field(ge=2, le=MAX_TIMES)] | None = None
+    """Run each plan so many times with the same random choices; all of them must go the same way."""
 
 
 class Expect(Part):
@@ -268,6 +303,9 @@ class FaultPart(Part):
 
     then: list[JsonValue] = Field(default=[])
     """Further faults of the same run, in order, mostly `during: recovery`."""
+
+    vary: dict[str, JsonValue] = Field(default={})
+    """For a search: fields of the fault, each with a list of values, or a range of them as in `{from: 0s, to: 1s}`."""
 
 
 class Document(Part):

@@ -1,0 +1,259 @@
+"""Search: Hypothesis over whole plans, until one of them breaks what the scenario does not expect to be broken."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, settings, target
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+
+from chaos.errors import ScenarioError
+from chaos.explorers import Attempt, Covered, Tried, _pool
+from chaos.explorers._pool import Member
+from chaos.faults.kill import Kill
+from chaos.plan import STEP_PHASES, Plan, PlannedFault, Point
+from chaos.scenario import FaultSpec
+from chaos.seeds import SEED_BITS
+from chaos.variants import Variants, varied
+
+ASKING = ("before_think", "before_act")
+"""Where an agent asks for something, and stands again when it has to ask once more."""
+
+COIN = st.booleans()
+SPARE_TOSSES = 3  # beyond those that a number needs: one comes up an eighth more often than another at most
+ROUNDS = 20  # of Hypothesis, each for what is left of the runs: plans that are known already cost it an example
+SPARE_EXAMPLES = 20  # for them; each round begins with the simplest plan of all
+
+
+@dataclass(frozen=True)
+class Search:
+    """Draw plans of up to *faults* faults from the fault and all under its `then`, and stop at the first that breaks.
+
+    A plan is in an order that can happen: what follows a fault hits the recovery from it, or a point that comes later,
+    or the same one, where the agent stands again. Fields under `vary` are drawn too. Plans of many faults come more
+    often than those of few. While there are any, only plans are tried that have a fault at a point where it was not
+    yet, then only those in which two follow one another that did not yet. No plan is run twice. A plan in which a fault
+    did not hit is judged by those that did, or left out.
+
+    Args:
+        faults: how many faults a plan has at most.
+        phases: names of phases, of recoveries too; those of coming up come on top.
+        after: first step that may be hit.
+        before: last step that may be hit; None is the last of the run.
+    """
+
+    faults: int = 3
+    phases: tuple[str, ...] = STEP_PHASES
+    after: int = 0
+    before: int | None = None
+
+    def plans(self, points: Sequence[Point], fault: str, runs: int, rng: random.Random) -> tuple[Plan, ...]:
+        """Return what is tried of a *fault* that ends the agent, alone, as long as nothing breaks."""
+        drawn: list[Plan] = []
+
+        def attempt(plan: Plan) -> Tried:
+            drawn.append(plan)
+            return Tried(landed=True, broke=frozenset())
+
+        self.seek(points, FaultSpec(fault, "kill", Kill(), self), runs, rng, attempt)
+        return tuple(drawn)
+
+    def seek(
+        self, points: Sequence[Point], fault: FaultSpec, runs: int, rng: random.Random, attempt: Attempt
+    ) -> Covered:
+        """Try up to *runs* plans, and say what became of them."""
+        members = _pool.members(points, fault, self.phases, self.after, self.before)
+        search = _Searching(runs, attempt)
+        if not any(member.first for member in members):
+            return Covered("")
+        plans = _plans(members, tuple(dict.fromkeys(points)), self.faults)
+        for _ in range(ROUNDS):
+            tried = len(search.tried)
+            if search.found is not None or tried >= runs:
+                break
+            _explore(plans, runs - tried, rng.getrandbits(SEED_BITS), search)
+            if len(search.tried) == tried:
+                if not search.asked:
+                    break
+                search.asked.pop(0)
+        return search.covered()
+
+
+class _Broke(Exception):
+    """A plan broke what it should not."""
+
+
+@dataclass
+class _Searching:
+    """What was *tried* so far, and what was *found*; the first of *asked* tells in what a plan has to be new."""
+
+    runs: int
+    attempt: Attempt
+    tried: dict[Plan, Tried] = field(default_factory=dict)
+    seen: set[object] = field(default_factory=set)
+    asked: list[Callable[[Plan], set[object]]] = field(default_factory=lambda: [_ones, _twos])
+    found: Plan | None = None
+    error: BaseException | None = None
+
+    def __call__(self, plan: Plan | None) -> None:
+        """Try *plan*, unless it has been tried or there have been enough: what Hypothesis calls."""
+        if plan is None:
+            reject()
+        if plan not in self.tried and not self._wanted(plan):
+            return
+        tried = self._tried(plan)
+        if tried.broke and not tried.landed and not tried.unreached:
+            tried = self._what_hit(plan)
+        if tried.broke:
+            self.found = self.found or plan
+            raise _Broke
+        if not tried.landed:
+            reject()
+        target(float(len(plan.faults)), label="faults that hit")
+
+    def _wanted(self, plan: Plan) -> bool:
+        return len(self.tried) < self.runs and not (self.asked and self.asked[0](plan) <= self.seen)
+
+    def _tried(self, plan: Plan) -> Tried:
+        if plan not in self.tried:
+            self.seen |= _ones(plan) | _twos(plan)
+            try:
+                self.tried[plan] = self.attempt(plan)
+            except BaseException as error:  # Hypothesis would try again, and tell a story of its own
+                self.error = error
+                raise
+        return self.tried[plan]
+
+    def _what_hit(self, plan: Plan) -> Tried:
+        """Return what becomes of *plan* without one of its faults: one that missed must not hide what another broke."""
+        for left_out in range(len(plan.faults)):
+            rest = Plan(plan.faults[:left_out] + plan.faults[left_out + 1 :])
+            if rest.faults and (tried := self._tried(rest)).landed and tried.broke:
+                return tried
+        return Tried(landed=False, broke=frozenset())
+
+    def covered(self) -> Covered:
+        """Return how many plans were tried, and of how many of them a fault did not hit."""
+        missed = sum(not tried.landed for tried in self.tried.values())
+        told = f"searched {len(self.tried)} plans"
+        return Covered(f"{told}, {missed} of which did not come about as a whole" if missed else told)
+
+
+def _explore(plans: st.SearchStrategy[Plan | None], runs: int, number: int, search: _Searching) -> None:
+    """Have Hypothesis try *runs* of *plans*, seeded by *number*, whatever the user's profile or CI says.
+
+    It keeps nothing and shrinks nothing: what is found is kept, and made small, by us.
+    """
+    quiet = settings(
+        max_examples=runs + SPARE_EXAMPLES,
+        phases=[Phase.generate, Phase.target],
+        database=None,
+        derandomize=False,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+        backend="hypothesis",
+    )
+
+    def one(plan: Plan | None) -> None:
+        search(plan)
+
+    with _quietly(search):
+        seed(number)(quiet(given(plans)(one)))()
+
+
+@contextmanager
+def _quietly(search: _Searching) -> Iterator[None]:
+    """Let pass what ends a search; what went wrong in a run comes out as it was."""
+    try:
+        yield
+    except (_Broke, Unsatisfiable):
+        pass
+    except BaseException:
+        if search.error is None:
+            raise
+    if search.error is not None:
+        raise search.error
+
+
+def _plans(members: Sequence[Member], points: Sequence[Point], most: int) -> st.SearchStrategy[Plan | None]:
+    """Return the plans of up to *most* faults; None stands for one that makes no sense."""
+    places = {point: place for place, point in enumerate(points)}
+    labels = Variants({member.label: member.fault for member in members})
+    counts = [count for count in range(1, most + 1) for _ in range(count)]
+
+    @st.composite
+    def fault(draw: st.DrawFn, so_far: tuple[tuple[Member, Point], ...]) -> tuple[Member, Point, PlannedFault] | None:
+        member = members[_below(draw, len(members))]
+        if not (groups := _groups(member, so_far, places)):
+            return None
+        group = groups[_below(draw, len(groups))]
+        point = group[_below(draw, len(group))]
+        chosen = {name: values[_below(draw, len(values))] for name, values in member.vary}
+        try:
+            label = labels.label(member.label, varied(member.fault, chosen))
+        except ScenarioError:
+            return None  # values that do not go together
+        return member, point, PlannedFault(label, point)
+
+    @st.composite
+    def plan(draw: st.DrawFn) -> Plan | None:
+        so_far: tuple[tuple[Member, Point], ...] = ()
+        planned: tuple[PlannedFault, ...] = ()
+        for _ in range(counts[_below(draw, len(counts))]):
+            drawn = draw(fault(so_far))
+            if drawn is None:
+                return None
+            member, point, one = drawn
+            so_far, planned = (*so_far, (member, point)), (*planned, one)
+        return Plan(planned)
+
+    return plan()
+
+
+def _groups(member: Member, so_far: Sequence[tuple[Member, Point]], places: dict[Point, int]) -> list[Sequence[Point]]:
+    """Return where *member* may hit next: later, at the same point again, while the agent recovers."""
+    if not so_far:
+        return [member.first] if member.first else []
+    last_member, last = so_far[-1]
+    certain = max((places[point] for _, point in so_far if point in places), default=-1)
+    later = [point for point in member.first if places.get(point, -1) > certain]
+    stands_again = last_member.ends or last.phase in ASKING
+    again = [last] if stands_again and last in (member.recovering if last.recovery else member.first) else []
+    recovering = member.recovering if any(before.ends for before, _ in so_far) else ()
+    return [group for group in (later, again, recovering) if group]
+
+
+def _ones(plan: Plan) -> set[object]:
+    """Return each fault of *plan* at its point."""
+    return set(plan.faults)
+
+
+def _twos(plan: Plan) -> set[object]:
+    """Return each two faults of *plan* that follow one another, with the phases of their points."""
+    return {
+        (one.fault, one.point.phase, other.fault, other.point.phase, other.point.recovery, one.point == other.point)
+        for one, other in pairwise(plan.faults)
+    }
+
+
+def _below(draw: st.DrawFn, count: int) -> int:
+    """Draw a number below *count* by tosses of a coin, all about equally often.
+
+    Among the integers that Hypothesis draws itself are constants from the modules that happen to be imported: equal
+    seeds would give other plans in another process, and a folder with those constants would be left behind.
+    """
+    tosses = (count - 1).bit_length()
+    if count & (count - 1):
+        tosses += SPARE_TOSSES
+    number = 0
+    for _ in range(tosses):
+        number = 2 * number + draw(COIN)
+    return number * count >> tosses
