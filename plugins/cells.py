@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 import types
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chaos import parts
 from chaos.campaign import Cell, Runner
+from chaos.cell import seeker_of, starts_of
 from chaos.errors import ScenarioError, did_you_mean
 from chaos.plan import parse_case
-from chaos.plugins.settings import SUFFIX, Settings
+from chaos.plugins.settings import SUFFIX, Settings, shard
 from chaos.results import CellResult
 from chaos.scenario import Scenario
 from chaos.scenario.loader import load
+from chaos.shards import Planned, PlannedCell
+from chaos.variants import name_of
 
 RESERVED = ("chaos", "filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail")
 """Marks that mean something to pytest, to xdist or to us: a tag of such a name would change what runs."""
+
+WORKERS = 4
+"""Processes that each machine of `--splits` is taken to have, as a hosted runner has cores: all must divide alike."""
 
 
 class Choice:
@@ -34,14 +43,20 @@ class Choice:
         self._strategies: str = config.getoption("--chaos-strategy") or ""
         self._faults: str = config.getoption("--chaos-fault") or ""
         plan = parse_case(settings.case).plan if settings.case else None
-        self._case = plan.faults[0].fault if plan and plan.faults else ""
+        self._case = name_of(plan.faults[0].fault) if plan and plan.faults else ""
         self._known: dict[str, set[str]] = {"strategy": set(), "fault": set()}
         self._labels = set[str]()
         self._files: dict[str, Path] = {}
         self._order = itertools.count()
+        self._parts, self._runs = settings.parts, settings.runs
+        _, groups = shard(config)
+        self._workers = groups * WORKERS if groups > 1 else getattr(config, "workerinput", {}).get("workercount", 1)
 
     def cells(self, path: Path) -> tuple[Scenario, list[Cell]]:
-        """Return the scenario in the file *path* and those of its cells that are asked for."""
+        """Return the scenario in the file *path* and those of its cells, or their parts, that are asked for.
+
+        A cell has the same place in the campaign whichever of them are.
+        """
         scenario = load(path, **self._seed)
         if (other := self._files.setdefault(scenario.name, path)) != path:
             raise ScenarioError(f"{path}: the scenario of {other} is called {scenario.name!r} too; rename one of them")
@@ -49,15 +64,33 @@ class Choice:
         faults = {each.label: each.kind for each in scenario.faults}
         self._known["strategy"].update(strategies, strategies.values())
         self._known["fault"].update(faults, faults.values())
-        self._labels.update(faults)
+        self._labels.update(label for fault in scenario.faults for label in starts_of(fault))
         wanted = chosen(self._strategies, strategies), chosen(self._faults, faults)
         cells = [
-            Cell(scenario, strategy, fault, next(self._order))
+            cell
             for strategy in scenario.strategies
             for fault in scenario.faults
-            if strategy.label in wanted[0] and fault.label in wanted[1] and self._case in ("", fault.label)
+            for cell in self._divided(Cell(scenario, strategy, fault, next(self._order)))
+            if strategy.label in wanted[0] and fault.label in wanted[1] and self._case in ("", *starts_of(fault))
         ]
         return scenario, cells
+
+    def _divided(self, cell: Cell) -> Iterator[Cell]:
+        """Yield the parts of *cell*: itself if it is small, or one run of it depends on another."""
+        if (self._parts or self._workers) == 1 or seeker_of(cell.fault):
+            yield cell
+            return
+        expected = parts.estimate(cell.fault, cell.scenario.target.steps, self._runs or cell.scenario.runs)
+        for part in parts.parts(expected, self._parts, self._workers):
+            yield replace(cell, part=part)
+
+    def planned(self, cells: Iterable[Cell], here: Iterable[Cell]) -> Planned:
+        """Return what the campaign consists of: all *cells* that are asked for, and which of them are run *here*."""
+        own = {(cell.order, cell.part) for cell in here}
+        digests = {
+            name: hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest() for name, path in self._files.items()
+        }
+        return Planned(scenarios=digests, cells=tuple(_planned(cell, (cell.order, cell.part) in own) for cell in cells))
 
     def complaint(self) -> str:
         """Return which name in the options none of the scenarios has, and which may be meant; "" if there is none."""
@@ -70,6 +103,30 @@ class Choice:
         if self._case and self._case not in self._labels:
             return f"--chaos-case: no fault {self._case!r}; {did_you_mean(self._case, self._labels)}"
         return ""
+
+
+def _planned(cell: Cell, here: bool) -> PlannedCell:
+    number, of = cell.part
+    return PlannedCell(
+        scenario=cell.scenario.name,
+        strategy=cell.strategy.label,
+        fault=cell.fault.label,
+        order=cell.order,
+        part=number,
+        parts=of,
+        here=here,
+    )
+
+
+def of_items(items: Iterable[pytest.Item]) -> list[Cell]:
+    """Return the cells that are among *items*."""
+    given: Iterator[dict[str, Any]] = (getattr(getattr(item, "callspec", None), "params", {}) for item in items)
+    return [parameters["chaos_cell"] for parameters in given if "chaos_cell" in parameters]
+
+
+def counted(ids: Iterable[str]) -> int:
+    """Return how many cells there are in *ids* of tests, those that xdist has named: parts are of one cell."""
+    return len({re.sub(r"(-part\d+of\d+)?\](@.*)?$", "]", each) for each in ids if f"{SUFFIX}::" in each})
 
 
 def chosen(text: str, labels: dict[str, str]) -> set[str]:
@@ -115,11 +172,15 @@ def _parameters(cells: list[Cell], tags: list[str]) -> Iterator[Any]:
     for cell in cells:
         marks = [
             pytest.mark.chaos(scenario=cell.scenario.name, strategy=cell.strategy.name, fault=cell.fault.kind),
-            # Cells of one strategy share their reference run: `--dist loadgroup` keeps them together.
-            pytest.mark.xdist_group(cell.strategy.label),
+            # Cells of one strategy share their reference run: `--dist loadgroup` keeps them together; parts it spreads.
+            pytest.mark.xdist_group(_group(cell)),
             *(getattr(pytest.mark, tag) for tag in tags),
         ]
         yield pytest.param(cell, id=cell.name, marks=marks)
+
+
+def _group(cell: Cell) -> str:
+    return f"{cell.strategy.label}-{cell.part.number}of{cell.part.of}" if cell.part.of > 1 else cell.strategy.label
 
 
 def _function(path: Path, parameters: list[Any]) -> Callable[..., None]:
@@ -137,14 +198,18 @@ def _report(result: CellResult, request: pytest.FixtureRequest, seed: int) -> No
     properties = [(name, getattr(result, name)) for name in _PROPERTIES]
     # Not by record_property: it warns about a JUnit dialect, and warnings may be errors.
     request.node.user_properties += [(f"chaos.{name}", str(value)) for name, value in [*properties, ("seed", seed)]]
-    if result.skipped:
-        pytest.skip(result.skipped)
+    if result.skipped or (result.passed and not result.runs):
+        pytest.skip(result.skipped or result.why)  # the latter is a part of a cell that has fewer runs than expected
     if result.expected:
         pytest.xfail(result.why)  # comes back only under --runxfail, which asks for failures
     if result.expected or not result.passed:
         lines = [f"{result.strategy} x {result.fault}: {result.verdict}", f"  {result.why}"]
         lines += [f"  {check}: {finding}" for check, finding in result.findings.items()]
         lines += [f"  replay: {result.replay}"] if result.replay else []
+        for minimal in result.minimal:
+            lines += [f"  smallest: {minimal.sentence}", f"    {minimal.check}: {minimal.finding}"]
+            lines += [f"    replay: {minimal.replay}"] if minimal.replay != result.replay else []
+            lines += [f"    test and journals: {minimal.bundle} among the results"] if minimal.bundle else []
         pytest.fail("\n".join(lines), pytrace=False)
 
 

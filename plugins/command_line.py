@@ -1,9 +1,9 @@
 """The command line, `pytest-chaos` or `python -m chaos`: what needs no agent to run.
 
-Exit codes: 0 done, and for `table` everything is as promised; 1 for `table` if something is not, for `storage-tax` if a
-number proves nothing, for `kill-points` if a fault missed, for `audit` if there is damage, for `doctor` if the main job
-cannot run here; 2 the input is wrong: the arguments, a scenario, a folder without results, a store or thread that is
-not there.
+Exit codes: 0 done, and for `table` and `merge` everything is as promised; 1 for them if something is not, for
+`storage-tax` if a number proves nothing, for `kill-points` if a fault missed, for `audit` if there is damage, for
+`doctor` if the main job cannot run here; 2 the input is wrong: the arguments, a scenario, a folder without results, or
+one of another campaign, a store or thread that is not there.
 
 Imports are inside the handlers: `--version` must not load the harness.
 """
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     handlers = {
         "report": _report,
+        "merge": _merge,
         "table": _table,
         "schema": _schema,
         "check": _check,
@@ -63,6 +64,14 @@ def _parser() -> argparse.ArgumentParser:
 
     table = commands.add_parser("table", help="print the strategy x fault table of a campaign")
     _add_results(table)
+
+    merge = commands.add_parser(
+        "merge",
+        help="make one campaign of the results folders of several machines",
+        epilog="exit codes: 0 all as promised; 1 something failed, is missing or was not proved; 2 not of one campaign",
+    )
+    merge.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="a results folder, finished or interrupted")
+    merge.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="the folder to make")
 
     commands.add_parser("schema", help="print the JSON schema of scenarios, for editors")
 
@@ -167,6 +176,12 @@ def _table(options: argparse.Namespace) -> int:
         print(line)
     found = matrix.of(campaign)
     return OK if found.judged and not found.bad else BROKEN
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from chaos.plugins import merging
+
+    return merging.run(options)
 
 
 def _schema(options: argparse.Namespace) -> int:

@@ -22,8 +22,15 @@ def campaign_name() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
 
 
-def campaign_info(campaign: str, seed: int, arguments: Sequence[str], cells: int) -> CampaignInfo:
-    """Return the description of the *campaign* of so many *cells* that `pytest` with *arguments* begins now."""
+def campaign_info(
+    campaign: str, seed: int, arguments: Sequence[str], cells: int, shard: tuple[int, int] = (1, 1)
+) -> CampaignInfo:
+    """Return the description of the *campaign* of so many *cells* that `pytest` with *arguments* begins now.
+
+    Args:
+        shard: which group of how many it is.
+    """
+    group, groups = shard
     return CampaignInfo(
         campaign=campaign,
         seed=seed,
@@ -32,6 +39,8 @@ def campaign_info(campaign: str, seed: int, arguments: Sequence[str], cells: int
         versions={**{name: _version(name) for name in _DISTRIBUTIONS}, "Python": platform.python_version()},
         machine={**capabilities(), "kernel": platform.release()},
         cells=cells,
+        host=platform.node(),
+        shard=f"{group} of {groups}" if groups > 1 else "",
     )
 
 

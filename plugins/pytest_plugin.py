@@ -16,12 +16,15 @@ from chaos.plugins.settings import Settings
 
 if TYPE_CHECKING:
     from chaos.campaign import Runner
+    from chaos.cell import Cell
+    from chaos.results import Campaign
 
 _WORKER = "chaos"  # key of what pytest-xdist carries between the controller and its workers
 
 SETTINGS = pytest.StashKey[Settings]()
 BEGUN = pytest.StashKey[bool]()
 COMPLAINT = pytest.StashKey[str]()
+WHOLE = pytest.StashKey[list["Cell"]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,12 +60,19 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return module
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse names in the options that no scenario has: else a typing error would be "nothing to run"."""
-    if SETTINGS not in config.stash or session.testsfailed or config.getoption("lf", False):
-        return  # a scenario that could not be read, or that --lf left out, may have the name
-    from chaos.plugins.cells import CHOICE
+    """Note what is asked for, and refuse names that no scenario has: else a typing error would be "nothing to run".
 
+    That is after `-k` and `-m`, and before pytest-split, which registers later, takes the other groups' tests away.
+    """
+    if SETTINGS not in config.stash:
+        return
+    from chaos.plugins.cells import CHOICE, of_items
+
+    config.stash[WHOLE] = of_items(items)
+    if session.testsfailed or config.getoption("lf", False):
+        return  # a scenario that could not be read, or that --lf left out, may have the name
     if not (complaint := config.stash[CHOICE].complaint()):
         return
     if not hasattr(config, "workerinput"):
@@ -91,7 +101,9 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
         errors = f"{session.testsfailed} error{'s'[: session.testsfailed - 1]}"
         raise session.Interrupted(f"{errors} during collection")
     if ids:
-        _begin(node.config, sum(f"{settings.SUFFIX}::" in each for each in ids))
+        from chaos.plugins.cells import counted
+
+        _begin(node.config, counted(ids))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -106,7 +118,9 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Begin the campaign now that something of it will run: until here, earlier results are safe."""
     stopped = session.testsfailed and not session.config.getoption("continue_on_collection_errors")
     if not stopped and any("chaos_runner" in getattr(item, "fixturenames", ()) for item in session.items):
-        _begin(session.config, sum("chaos_cell" in getattr(item, "fixturenames", ()) for item in session.items))
+        from chaos.plugins.cells import of_items
+
+        _begin(session.config, len({cell.order for cell in of_items(session.items)}))
 
 
 def _begin(config: pytest.Config, cells: int = 0) -> None:
@@ -134,8 +148,10 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     from chaos import leftovers
     from chaos.campaign import Runner
     from chaos.plan import parse_case
+    from chaos.route import Speed
 
     _begin(request.config)  # a test may ask for this fixture while it runs
+    _plan(request)
     case = parse_case(found.case) if found.case else None
     addresses = dict(found.servers)
     runner = Runner(
@@ -149,10 +165,24 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
         backend=found.backend,
         toxiproxy=found.toxiproxy,
         no_skip=found.no_skip,
+        speed=Speed(found.speed),
+        verify=found.verify,
+        shrink=found.shrink,
     )
     yield runner
     runner.close()
     leftovers.sweep_own()
+
+
+def _plan(request: pytest.FixtureRequest) -> None:
+    """Note what the campaign consists of, before its first cell runs; each worker does, and they agree."""
+    from chaos import results
+    from chaos.plugins.cells import CHOICE, of_items
+
+    config = request.config
+    if whole := config.stash.get(WHOLE, []):
+        planned = config.stash[CHOICE].planned(whole, of_items(request.session.items))
+        results.note(Path(config.stash[SETTINGS].folder), results.PLANNED, planned)
 
 
 def _settings(request: pytest.FixtureRequest) -> Settings:
@@ -166,22 +196,34 @@ def _settings(request: pytest.FixtureRequest) -> Settings:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if complaint := session.config.stash.get(COMPLAINT, ""):
         raise pytest.UsageError(complaint)
+    if session.exitstatus == pytest.ExitCode.OK and not hasattr(session.config, "workerinput"):
+        campaign = _campaign(session.config)
+        # Each part of such a cell has passed, and the whole has not: something that must break broke in none of them.
+        if campaign and any(cell.parts > 1 and not cell.missing and not cell.passed for cell in campaign.cells):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _campaign(config: pytest.Config) -> Campaign | None:
+    """Return what this session's campaign has left so far; None if it did not come to leave anything."""
+    if BEGUN not in config.stash:
+        return None
+    from chaos import results
+    from chaos.errors import HarnessError
+
+    try:
+        campaign = results.read(Path(config.stash[SETTINGS].folder))
+    except HarnessError:
+        return None  # interrupted before the first file was there
+    # Interrupted while an earlier campaign's files were being replaced?
+    return campaign if campaign.info.campaign == config.stash[SETTINGS].campaign else None
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if BEGUN not in config.stash:
+    if (campaign := _campaign(config)) is None:
         return
-    from chaos import results
-    from chaos.errors import HarnessError
     from chaos.reports import html, terminal
 
     folder, report = Path(config.stash[SETTINGS].folder), Path(config.stash[SETTINGS].report)
-    try:
-        campaign = results.read(folder)
-    except HarnessError:
-        return  # interrupted before the first file was there
-    if campaign.info.campaign != config.stash[SETTINGS].campaign:
-        return  # interrupted while an earlier campaign's files were being replaced
     terminalreporter.section("chaos: strategy x fault")
     shown: str | None = str(report)
     try:

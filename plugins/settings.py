@@ -15,6 +15,9 @@ REPLAY = "replay"  # folder among the default results: a replay must not cost th
 REPORT = "report.html"
 MAX_SEED = 2**63 - 1  # what every reader of the results can hold
 MAX_RUNS = 10_000  # as many as a scenario may ask for
+SHRINK = 60  # runs for one failure: with the time that they may take, what a job can spare
+MAX_PARTS = 1_000  # of a cell: ten runs each of the most that there may be
+AUTO = "auto"
 
 _OPTIONS = (
     ("--chaos-seed", "N", "Base seed of all randomness; by default a new one. It is always printed."),
@@ -36,6 +39,24 @@ _OPTIONS = (
         "ADDRESS",
         "A Toxiproxy server's API, as HOST:PORT, or a program to start; by default one of our own.",
     ),
+    (
+        "--chaos-parts",
+        "N|auto",
+        "Tests that a cell of many runs is divided into; auto (default): one for each worker of pytest-xdist, "
+        "or some for each group of --splits.",
+    ),
+    (
+        "--chaos-speed",
+        "HOW",
+        "How runs are made: real, each from its start; fast, derived from captured crash states where possible; auto "
+        "(default): derived in cells of many runs. Of the derived ones 5 % are killed for real as well.",
+    ),
+    (
+        "--chaos-shrink",
+        "N",
+        f"Runs spent on making one failure as small as it gets at most (default: {SHRINK}, or 0 with --chaos-case); "
+        "0: none.",
+    ),
     ("--chaos-case", "PLAN#RUN", f"Replay exactly one run, as printed with a failure (results: {RESULTS}/{REPLAY})."),
     ("--chaos-results", "DIR", f"Where results and journals go (default: {RESULTS}); earlier ones are replaced."),
     ("--chaos-report", "FILE", f"The HTML report (default: {REPORT} among the results)."),
@@ -44,6 +65,7 @@ _OPTIONS = (
 
 _FLAGS = (
     ("--chaos-cold", "Start agents as new interpreters instead of forking them from one that has their imports done."),
+    ("--chaos-verify-fast", "Make each derived run from its start as well: both must come to the same verdict."),
     ("--chaos-no-skip", "A cell that this machine cannot run fails, instead of being skipped with the reason."),
 )
 
@@ -63,6 +85,10 @@ class Settings(NamedTuple):
     backend: str = "auto"
     toxiproxy: str = ""
     no_skip: bool = False
+    speed: str = "auto"
+    verify: bool = False
+    shrink: int = 0  # runs for one failure
+    parts: int | None = 1  # of each large cell; None: as many as there are processes
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -128,7 +154,29 @@ def read(config: pytest.Config) -> Settings:
         _backend(config),
         config.getoption("--chaos-toxiproxy") or "",
         bool(config.getoption("--chaos-no-skip")),
+        speed=_speed(config),
+        verify=bool(config.getoption("--chaos-verify-fast")),
+        shrink=_shrink(config, replaying=bool(case)),
+        parts=1 if case else _parts(config),
     )
+
+
+def _shrink(config: pytest.Config, *, replaying: bool) -> int:
+    """Return the runs for one failure; what is replayed is small already, or is to be seen as it is."""
+    given = _number(config, "--chaos-shrink", 0, MAX_RUNS)
+    return (0 if replaying else SHRINK) if given is None else given
+
+
+def _parts(config: pytest.Config) -> int | None:
+    if str(config.getoption("--chaos-parts") or AUTO) == AUTO:
+        return None
+    return _number(config, "--chaos-parts", 1, MAX_PARTS, f" or {AUTO!r}")
+
+
+def shard(config: pytest.Config) -> tuple[int, int]:
+    """Return which group of how many this session is by pytest-split's options; (1, 1) without."""
+    group, splits = config.getoption("group", None), config.getoption("splits", None)
+    return (group, splits) if isinstance(group, int) and isinstance(splits, int) else (1, 1)
 
 
 def _backend(config: pytest.Config) -> str:
@@ -138,6 +186,16 @@ def _backend(config: pytest.Config) -> str:
     name = config.getoption("--chaos-backend") or backends.AUTO
     if name not in backends.NAMES:
         raise pytest.UsageError(f"--chaos-backend: no back end {name!r}; {did_you_mean(name, backends.NAMES)}")
+    return str(name)
+
+
+def _speed(config: pytest.Config) -> str:
+    from chaos.errors import did_you_mean
+    from chaos.route import Speed
+
+    name = config.getoption("--chaos-speed") or Speed.AUTO
+    if name not in list(Speed):
+        raise pytest.UsageError(f"--chaos-speed: there is no speed {name!r}; {did_you_mean(name, list(map(str, Speed)))}")
     return str(name)
 
 
@@ -168,13 +226,14 @@ def servers_of(option: str, text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _number(config: pytest.Config, option: str, least: int, most: int) -> int | None:
-    """Return the value of *option*, which may come from the environment and so be any text."""
+def _number(config: pytest.Config, option: str, least: int, most: int, other: str = "") -> int | None:
+    """Return the value of *option*, which may come from the environment and so be any text; *other* is allowed too."""
     text = config.getoption(option)
     if text is None:
         return None
     if not str(text).isdecimal() or not least <= int(text) <= most:
-        raise pytest.UsageError(f"{option} ({_variable(option)}) takes a number from {least} to {most}, not {text!r}")
+        wanted = f"a number from {least} to {most}{other}"
+        raise pytest.UsageError(f"{option} ({_variable(option)}) takes {wanted}, not {text!r}")
     return int(text)
 
 
@@ -186,7 +245,7 @@ def begin(config: pytest.Config, settings: Settings, cells: int) -> None:
     folder, report = Path(settings.folder), Path(settings.report)
     try:
         arguments = config.invocation_params.args
-        results.write_info(folder, campaign_info(settings.campaign, settings.seed, arguments, cells))
+        results.write_info(folder, campaign_info(settings.campaign, settings.seed, arguments, cells, shard(config)))
         if folder == config.invocation_params.dir / RESULTS:  # only where the name is ours
             (folder / ".gitignore").write_text("# made by pytest-chaos\n*\n", encoding="utf-8")
     except OSError as error:

@@ -139,6 +139,7 @@ class Project:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("CHAOS_", "PYTEST_"))}
         if "CHAOS_CGROUP" in os.environ:  # says what this machine gives us, not what to do
             env["CHAOS_CGROUP"] = os.environ["CHAOS_CGROUP"]
+        env["CHAOS_SHRINK"] = "0"  # a failing cell would take a minute; tests/shrink has its own
         return {**env, "TMPDIR": str(self.tmp), "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
 
     def run(self, *arguments: str, results: str = ".chaos", foreign: bool = False, **variables: str) -> Done:
