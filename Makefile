@@ -36,9 +36,9 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What the harness costs a run that nothing breaks.
+# How fast crash points are tested, by how their runs are made, to bench.json: about ten minutes on two cores.
 bench: $(VENV)/.installed
-	$(BIN)/python -m tests.bench.overhead
+	$(BIN)/python -m tests.bench.points
 
 # Random plans over all faults: nothing may stay behind. About half an hour on two cores.
 PLANS ?= 1000

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from chaos.journal import Journal
     from chaos.plan import Plan, PlannedFault, Point
     from chaos.probe import point
+    from chaos.reproduction import reproduce
     from chaos.results import Campaign, CellResult, RunResult
     from chaos.scenario import Scenario
     from chaos.verdict import CellVerdict, Outcome, Verdict
@@ -37,6 +38,7 @@ _HOMES = {
     "ScenarioError": "chaos.errors",
     "Verdict": "chaos.verdict",
     "point": "chaos.probe",
+    "reproduce": "chaos.reproduction",
 }
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "ScenarioError",
     "Verdict",
     "point",
+    "reproduce",
 ]
 
 

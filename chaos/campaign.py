@@ -6,27 +6,41 @@ reference run (twice, and they must agree) -> points -> plans -> runs -> checks 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from chaos import judge, placement, results, seeds
 from chaos.cell import Cell as Cell
-from chaos.cell import chain_of, store_of
-from chaos.errors import HarnessError
-from chaos.explorers import Seeker, Tried
+from chaos.cell import chain_of, seeker_of, store_of
+from chaos.determinism import repeated
+from chaos.errors import HarnessError, ScenarioError
+from chaos.examples import Examples
+from chaos.explorers import Covered
 from chaos.explorers.combine import combine
+from chaos.explorers.repeat import Repeat
 from chaos.landing import landings as landings
 from chaos.leftovers import sweep
+from chaos.parts import estimate, fingerprint
 from chaos.plan import STEP_PHASES, Case, Plan, Point
 from chaos.pool import Pool
 from chaos.record import Record
-from chaos.reference import References
-from chaos.results import CellResult, RunResult
+from chaos.reference import Reference, References
+from chaos.results import CellResult, Expects, RunResult
+from chaos.route import Router, Speed, confirm_some, run_all
 from chaos.run import Setup, execute
 from chaos.sandbox import Backend, backends
+from chaos.seeking import Seeking
+from chaos.shrink.failures import Shrinker
 from chaos.trial import Trial
+from chaos.variants import Variants
 from chaos.verdict import CellVerdict, worst
+
+if TYPE_CHECKING:
+    from chaos.capture.deriver import Deriver
 
 
 class Runner:
@@ -43,6 +57,10 @@ class Runner:
         backend: name of the kind of sandbox; "auto" for the first one in which the cell's faults can land.
         toxiproxy: address of a Toxiproxy server's API; "" for one of our own.
         no_skip: what this machine cannot run fails, instead of being skipped.
+        speed: whether runs are derived from captured crash states.
+        verify: make each of those from its start as well, and have both agree.
+        prune: run equal crash states once.
+        shrink: runs spent on making one failure as small as it gets at most; 0: none.
     """
 
     def __init__(
@@ -58,17 +76,24 @@ class Runner:
         backend: str = backends.AUTO,
         toxiproxy: str = "",
         no_skip: bool = False,
+        speed: Speed = Speed.AUTO,
+        verify: bool = False,
+        prune: bool = True,
+        shrink: int = 0,
     ) -> None:
         self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
         self._backends, self._toxiproxy, self._no_skip = backends.candidates(backend), toxiproxy, no_skip
         self._pool, self._warm = Pool(addresses), warm
-        self._references = References(folder)
+        self._shrinker = Shrinker(self._trial_of, shrink, partial(results.append, folder))
+        self._references, self._router, self._verify = References(folder), Router(folder, speed), verify
+        self._prune = prune
         for each in self._backends:  # before the folders go that their containers have
             each.sweep()
         sweep()
 
     def close(self) -> None:
         """Stop the servers that were started, and remove what the back ends still have. May be called twice."""
+        self._router.close()
         self._pool.close()
         for each in self._backends:
             each.sweep_own()
@@ -122,22 +147,59 @@ class Runner:
         scenario = cell.scenario
         try:
             setup = self._setup(cell)
-            reference = self._references.of(cell.strategy.label, setup, scenario.checks, scenario.terms)
+            deriver, why_real = self._router.of(cell, setup, self._about(cell))
+            recorded = (deriver.record, deriver.journal) if deriver else None
+            reference = self._references.of(cell.strategy.label, setup, scenario.checks, scenario.terms, recorded)
             if reference.unfit:
                 return self._cell_result(cell, (), CellVerdict.UNKNOWN, passed=False, why=reference.unfit)
-            runs = self._runs(
-                cell, Trial(cell, setup, reference, self._seed(cell), self.campaign, self.folder, self._toxiproxy)
-            )
+            plans = self._plans(cell, reference.points)
+            trial = self._trial(cell, setup, reference, deriver)
+            runs, covered = self._runs(cell, trial, plans)
         except HarnessError as error:
             return self._cell_result(cell, (), CellVerdict.HARNESS_ERROR, passed=False, why=str(error))
+        if not runs and plans:
+            why = f"none of the {len(plans)} runs is in {cell.part}"
+            return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=True, why=why, plans=plans)
         if not runs:
-            why = f"the reference run reached no point where {cell.fault.label!r} should hit"
+            why = covered.gap or f"the reference run reached no point where {cell.fault.label!r} should hit"
             return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=False, why=why)
         expectation = scenario.expectation(cell.strategy, cell.fault)
-        judged = judge.cell_verdict(runs, expectation, strict=self.case is None)
-        return self._cell_result(
-            cell, runs, worst(run.verdict for run in runs), judged.passed, judged.expected, judged.why
+        judged = judge.cell_verdict(runs, expectation, strict=self.case is None and cell.part.of == 1)
+        verdict = worst(run.verdict for run in runs)
+        if covered.gap and judged.passed:
+            verdict, judged = CellVerdict.NOT_EXERCISED, judged._replace(passed=False, expected=False)
+        why = "; ".join(filter(None, (judged.why, covered.told, covered.gap)))
+        result = self._cell_result(cell, runs, verdict, judged.passed, judged.expected, why, plans=plans, real_because=why_real)
+        return self._shrinker.shrunk(trial, runs, result)
+
+    def _trial(self, cell: Cell, setup: Setup, reference: Reference, deriver: Deriver | None) -> Trial:
+        return Trial(
+            cell,
+            setup,
+            reference,
+            self._seed(cell),
+            self.campaign,
+            self.folder,
+            self._toxiproxy,
+            deriver,
+            self._verify,
+            self._prune,
         )
+
+    def _trial_of(self, cell: Cell) -> Trial:
+        """Return the trial of *cell*, whose runs are all made from their starts, with a reference of its own."""
+        setup, scenario = self._setup(cell), cell.scenario
+        reference = self._references.of(cell.strategy.label, setup, scenario.checks, scenario.terms)
+        return self._trial(cell, setup, reference, None)
+
+    def _about(self, cell: Cell) -> int:
+        """Return about how many runs *cell* has."""
+        if self.case is not None:
+            return 1
+        wanted = self.runs or cell.scenario.runs
+        if seeker_of(cell.fault):
+            return wanted
+        return estimate(cell.fault, cell.scenario.target.steps, wanted) // cell.part.of
 
     def _seed(self, cell: Cell) -> int:
         """Return the base seed of *cell*: its scenario may have one of its own."""
@@ -154,7 +216,7 @@ class Runner:
             brain=scenario.target.brain(seed),
             watch=replace(watch, volatile=(*watch.volatile, *scenario.volatile_files)),
             limits=scenario.limits,
-            faults={spec.label: spec.fault for spec in chain_of(cell.fault)},
+            faults=Variants({spec.label: spec.fault for spec in chain_of(cell.fault)}),
             store=store_of(cell.strategy),
             volatile=scenario.volatile_state,
             pool=self._pool,
@@ -162,33 +224,51 @@ class Runner:
             backend=self._placed(cell)[0],
             toxiproxy=self._toxiproxy,
             syscalls=placement.held(cell, self.case),
+            operations=placement.operations(cell, self.case),
         )
 
-    def _runs(self, cell: Cell, trial: Trial) -> tuple[RunResult, ...]:
-        """Run what the explorer of *cell* plans; the one case instead, if there is one."""
+    def _plans(self, cell: Cell, points: Sequence[Point]) -> tuple[Plan, ...]:
+        """Return what the explorer of *cell*, all parts of it, plans for *points*; none of one case or for a seeker."""
+        if self.case is not None or seeker_of(cell.fault):
+            return ()
+        return combine(cell.fault, points, self.runs or cell.scenario.runs, self._rng(cell))
+
+    def _rng(self, cell: Cell) -> random.Random:
+        """Return what plans are drawn from: without the strategy's name, so that all are broken at the same places."""
+        return seeds.rng(self._seed(cell), cell.scenario.name, cell.fault.label, "plans")
+
+    def _runs(self, cell: Cell, trial: Trial, plans: Sequence[Plan]) -> tuple[tuple[RunResult, ...], Covered]:
+        """Run those of *plans* that are in the part of *cell*, or what its seeker plans, or the one case."""
         runs: list[RunResult] = []
 
-        def attempt(case: Case) -> Tried:
-            result = trial.run(case)
+        def keep(result: RunResult) -> None:
             results.append(self.folder, result)
             runs.append(result)
-            return Tried(len(result.landed) == result.planned, judge.unexpected(result))
 
+        cases = [self.case] if self.case else [Case(plans[run], run) for run in cell.part.share(len(plans))]
         if self.case is not None:
-            known = {spec.label for spec in chain_of(cell.fault)}
-            if unknown := {planned.fault for planned in self.case.plan.faults} - known:
-                raise HarnessError(f"the case names {', '.join(sorted(unknown))}; this cell has {', '.join(known)}")
-            attempt(self.case)
-            return tuple(runs)
-        # Without the strategy's name: all strategies are broken at the same places, so that they can be compared.
-        rng = seeds.rng(self._seed(cell), cell.scenario.name, cell.fault.label, "plans")
-        points, wanted = trial.reference.points, self.runs or cell.scenario.runs
-        if isinstance(cell.fault.at, Seeker):
-            cell.fault.at.seek(points, cell.fault, wanted, rng, lambda plan: attempt(Case(plan, len(runs))))
+            self._known(self.case, trial)
+        covered = Covered("")
+        if isinstance(cell.fault.at, Repeat):
+            for case in cases:
+                keep(repeated(trial, case, cell.fault.at.times))
+        elif self.case is not None:
+            keep(trial.run(self.case))
+        elif seeker := seeker_of(cell.fault):
+            wanted, examples = self.runs or cell.scenario.runs, Examples(self.folder, cell)
+            covered = Seeking(trial, seeker, wanted, self._rng(cell), examples, keep).go()
+            confirm_some(trial, runs)
         else:
-            for run, plan in enumerate(combine(cell.fault, points, wanted, rng)):
-                attempt(Case(plan, run))
-        return tuple(runs)
+            run_all(trial, cases, keep)
+        return tuple(runs), covered
+
+    def _known(self, case: Case, trial: Trial) -> None:
+        """Raise HarnessError if *case* names a fault that is none of the cell's, nor a variant of one."""
+        for planned in case.plan.faults:
+            try:
+                Variants(trial.setup.faults).fault(planned.fault)
+            except ScenarioError as error:
+                raise HarnessError(f"the case names what this cell has not: {error}") from None
 
     def _cell_result(
         self,
@@ -199,6 +279,8 @@ class Runner:
         expected: bool = False,
         why: str = "",
         skipped: str = "",
+        plans: Sequence[Plan] = (),
+        real_because: str = "",
     ) -> CellResult:
         shown = next((run for run in runs if run.verdict is verdict), None)
         return CellResult(
@@ -217,4 +299,16 @@ class Runner:
             landed=sum(len(run.landed) for run in runs),
             skipped=skipped,
             replay=shown.replay if shown else "",
+            real_because=real_because,
+            **(self._of_part(cell, plans) if cell.part.of > 1 else {}),
         )
+
+    def _of_part(self, cell: Cell, plans: Sequence[Plan]) -> dict[str, Any]:
+        """Return what a part's result says besides, so that the whole can be judged when all of them are there."""
+        expectation = cell.scenario.expectation(cell.strategy, cell.fault)
+        return {
+            "part": cell.part.number,
+            "parts": cell.part.of,
+            "plans": fingerprint(plans),
+            "expects": tuple(Expects(one.breaks, one.may_break, one.because) for one in expectation),
+        }

@@ -5,24 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chaos import registry
+from chaos.explorers import Seeker
+from chaos.explorers.pairs import Pairs
+from chaos.explorers.search import Search
+from chaos.parts import WHOLE, Part
 from chaos.plan import Plan
 from chaos.sandbox import Survival
 from chaos.scenario import FaultSpec, Scenario, StrategySpec
 from chaos.stores import Store
+from chaos.variants import Variants
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One field of the matrix; *order* is its place in the campaign."""
+    """One field of the matrix, or a *part* of its runs; *order* is its place in the campaign."""
 
     scenario: Scenario
     strategy: StrategySpec
     fault: FaultSpec
     order: int = 0
+    part: Part = WHOLE
 
     @property
     def name(self) -> str:
-        return f"{self.strategy.label}-{self.fault.label}"
+        part = f"-part{self.part.number}of{self.part.of}" if self.part.of > 1 else ""
+        return f"{self.strategy.label}-{self.fault.label}{part}"
 
 
 def store_of(strategy: StrategySpec) -> Store | None:
@@ -39,9 +46,19 @@ def chain_of(spec: FaultSpec) -> tuple[FaultSpec, ...]:
     return (spec, *(further for then in spec.then for further in chain_of(then)))
 
 
+def seeker_of(spec: FaultSpec) -> Seeker | None:
+    """Return the explorer of *spec*, or of what follows it, that chooses plans by what became of those before."""
+    return next((each.at for each in chain_of(spec) if isinstance(each.at, Seeker)), None)
+
+
+def starts_of(spec: FaultSpec) -> tuple[str, ...]:
+    """Return the labels of the faults that a plan of *spec* may begin with."""
+    return tuple(each.label for each in chain_of(spec)) if isinstance(spec.at, Search | Pairs) else (spec.label,)
+
+
 def taken(spec: FaultSpec, plan: Plan) -> str:
     """Return the most that the faults of *plan* take away, as a survival class; "" for none."""
     classes = list(Survival)
-    faults = {each.label: each.fault.survival for each in chain_of(spec)}
-    taken = [faults[planned.fault] for planned in plan.faults if planned.fault in faults]
+    faults = Variants({each.label: each.fault for each in chain_of(spec)})
+    taken = [faults[planned.fault].survival for planned in plan.faults if planned.fault in faults]
     return str(max(taken, key=classes.index, default=""))

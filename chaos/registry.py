@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 
@@ -37,9 +38,10 @@ def load(kind: str, name: str) -> type:
     for entry in _installed(kind).select(name=name):
         found: type = entry.load()
         return found
-    if name not in names(kind):
+    path = f"{FOLDERS[kind]}.{name}"
+    if path not in sys.modules and name not in names(kind):  # a look into the folder takes longer than a check
         raise UnknownName(f"no {name!r} among the {kind}; {did_you_mean(name, names(kind))}")
-    module = importlib.import_module(f"{FOLDERS[kind]}.{name}")
+    module = importlib.import_module(path)
     cls: type = getattr(module, "".join(word.title() for word in name.split("_")))
     return cls
 

@@ -1,8 +1,9 @@
-"""What a campaign leaves on disk; reports are a pure function of these three files.
+"""What a campaign leaves on disk; reports are a pure function of these files.
 
 * `results.jsonl`: one `RunResult` per run, appended as the run ends, so that a killed job keeps what it has
 * `cells.jsonl`: one `CellResult` per cell, appended when its runs are done or when it is skipped
 * `campaign.json`: one `CampaignInfo`: seed, versions, machine
+* `planned.json`: one `Planned`: all cells of the campaign, those that other machines run too
 
 The format is version 1. Readers ignore fields that they do not know; a field is never given a new meaning.
 """
@@ -18,6 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from chaos.errors import HarnessError
+from chaos.shards import Key, Planned, PlannedCell, Shard
 from chaos.verdict import CellVerdict, Verdict
 
 _Line = TypeVar("_Line")
@@ -26,7 +28,13 @@ VERSION = 1
 RUNS = "results.jsonl"
 CELLS = "cells.jsonl"
 CAMPAIGN = "campaign.json"
+PLANNED = "planned.json"
 JOURNALS = "runs"
+SHARDS = "shards"  # what each machine left, in a merged folder
+
+KILLED, DERIVED, EQUAL = "killed", "derived", "equal"
+"""How a run was made: broken for real in a run from its start; resumed from a captured crash state; as one that was
+resumed from an equal crash state."""
 
 
 class Landed(msgspec.Struct, frozen=True):
@@ -78,10 +86,14 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     seed: int
     backend: str = ""  # the kind of sandbox that it ran in
+    how: str = KILLED  # or DERIVED, EQUAL
+    like: str = ""  # the plan that was run from an equal crash state: it stood for this one, until it was killed for real
     plan: str
     planned: int
     landed: tuple[Landed, ...]
     missed: tuple[str, ...] = ()  # what became of each planned fault that did not land
+    # the last faults of *plan*, if the agent came to no such point and its seeker looks for just that; not in *planned*
+    unreached: tuple[str, ...] = ()
     checks: dict[str, Verdict]
     verdict: CellVerdict
     broke: tuple[str, ...] = ()  # checks that failed
@@ -102,9 +114,52 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     journal: str = ""  # path, relative to the results folder
     reference: str = ""  # the reference run's journal, likewise
 
+    @property
+    def key(self) -> Key:
+        return self.scenario, self.strategy, self.fault
+
+
+class Expects(msgspec.Struct, frozen=True):
+    """An expected failure of a cell: what must break in some run of it, what may break, and why."""
+
+    breaks: tuple[str, ...]
+    may_break: tuple[str, ...]
+    because: str
+
+
+class Minimal(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest case that fails as a run of the cell did: with the same verdict, and the same *check* broken.
+
+    *case* has the labels of the scenario in *bundle*; without a bundle, those of the cell.
+    """
+
+    verdict: CellVerdict
+    check: str
+    finding: str
+    was: str  # the case of the cell that it was shrunk from
+    case: str
+    target: dict[str, str | int | float | bool] = {}  # fields of the target that were made smaller
+    runs: int = 0  # made for it, crash-free ones too
+    proven: bool = False  # no single simplification of it fails in the same way: each of them was tried
+    why: str = ""  # it is not proven, or has no bundle
+    replay: str = ""
+    bundle: str = ""  # folder, relative to the results
+
+    @property
+    def sentence(self) -> str:
+        """What it is and how it was found."""
+        smaller = ", ".join(f"{name}: {value}" for name, value in self.target.items())
+        place = f"{self.case} with {smaller}" if smaller else self.case
+        made = f"shrunk from {self.was} in {self.runs} runs" if (place, self.runs) != (self.was, 0) else "not shrunk"
+        proof = "no single simplification of it fails in the same way" if self.proven else ""
+        return f"{place} breaks {self.check} ({self.verdict}); {'; '.join(filter(None, (made, proof, self.why)))}"
+
 
 class CellResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runs of one cell amount to against the scenario's expectations, or why it was skipped."""
+    """What the runs of one cell, or of one part of them, amount to against the scenario's expectations.
+
+    A part is judged by its own runs: what must break in some run of the cell is asked when all parts are there.
+    """
 
     v: int = VERSION
     campaign: str
@@ -120,8 +175,19 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     planned: int = 0
     landed: int = 0
+    real_because: str = ""  # why runs are made from their start, and not derived
     skipped: str = ""  # the reason; the other fields then mean nothing
     replay: str = ""  # of the worst run
+    minimal: tuple[Minimal, ...] = ()  # of each different failure that the scenario does not expect, the first few
+    part: int = 1  # which of the *parts* that the cell was divided into
+    parts: int = 1
+    plans: str = ""  # of all parts: how many, and their digest; parts that do not agree are of different wholes
+    expects: tuple[Expects, ...] = ()  # of a divided cell
+    missing: tuple[int, ...] = ()  # parts without a result, in what `read` returns: the cell is not judged yet
+
+    @property
+    def key(self) -> Key:
+        return self.scenario, self.strategy, self.fault
 
 
 class CampaignInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +201,10 @@ class CampaignInfo(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]  # pytest-chaos, Python, LangGraph, Faker, kernel, ...
     machine: dict[str, str]  # capability -> "yes" or what is missing
     cells: int = 0  # how many were to be run; 0 where that was not known
+    host: str = ""  # the machine's name
+    shard: str = ""  # which group of `--splits` it is: "2 of 4"
+    shards: tuple[Shard, ...] = ()  # what it was merged from
+    notes: tuple[str, ...] = ()  # what that showed: what is missing, was there twice, differs
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,19 +212,27 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
 
     info: CampaignInfo
     runs: tuple[RunResult, ...]
-    cells: tuple[CellResult, ...]
+    cells: tuple[CellResult, ...]  # a divided one is one
+    plan: tuple[PlannedCell, ...] = ()
 
     @property
     def planned(self) -> int:
-        """How many cells were to be run, as far as it is known."""
-        judged = {(cell.scenario, cell.strategy, cell.fault) for cell in self.cells}
-        begun = {(run.scenario, run.strategy, run.fault) for run in self.runs}
-        return max(self.info.cells, len(judged | begun))
+        """How many cells were to be run here, or parts of them, as far as it is known."""
+        judged, begun = ({each.key for each in found} for found in (self.cells, self.runs))
+        return max(self.info.cells, len(judged | begun | {cell.key for cell in self.plan if cell.here}))
+
+    @property
+    def elsewhere(self) -> tuple[CellResult, ...]:
+        """The cells that lack parts which were not for this folder: they are judged when the folders are merged."""
+        away = {(cell.key, cell.part) for cell in self.plan if not cell.here}
+        return tuple(
+            cell for cell in self.cells if cell.missing and all((cell.key, part) in away for part in cell.missing)
+        )
 
     @property
     def unjudged(self) -> int:
-        """How many cells have no result: the campaign was interrupted, or ended at the first failure."""
-        return self.planned - len(self.cells)
+        """How many cells have no result, or not of all parts: it was interrupted, or ended at the first failure."""
+        return self.planned - sum(not cell.missing for cell in self.cells) - len(self.elsewhere)
 
 
 def append(folder: Path, result: RunResult | CellResult) -> None:
@@ -172,27 +250,44 @@ def write_info(folder: Path, info: CampaignInfo) -> None:
     """Begin the campaign of *info* in *folder*: earlier results and journals there are removed."""
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / CAMPAIGN).exists():  # else a folder of that name is somebody else's
-        shutil.rmtree(folder / JOURNALS, ignore_errors=True)
-    for name in (RUNS, CELLS):
+        for name in (JOURNALS, SHARDS):
+            shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (RUNS, CELLS, PLANNED):
         (folder / name).unlink(missing_ok=True)
-    fresh = folder / f".{CAMPAIGN}.new"
-    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(info)) + b"\n")
-    fresh.replace(folder / CAMPAIGN)  # whole or not at all: an interrupt may come at any time
+    note(folder, CAMPAIGN, info)
+
+
+def note(folder: Path, name: str, value: CampaignInfo | Planned) -> None:
+    """Write the file *name* whole or not at all: an interrupt may come, or another process write it, at any time."""
+    fresh = folder / f".{name}.{os.getpid()}"
+    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(value)) + b"\n")
+    fresh.replace(folder / name)
 
 
 def read(folder: Path) -> Campaign:
     """Return the campaign in *folder*, finished or not, in the order of its cells; HarnessError if there is none."""
+    info, planned, cells, lines = read_parts(folder)
+    places: dict[Key, int] = {}
+    for cell in cells:
+        places.setdefault(cell.key, len(places))
+    runs = sorted(lines, key=lambda run: (places.get(run.key, len(places)), run.run))  # first those with a result
+    if any(cell.parts > 1 for cell in cells):
+        from chaos.whole import wholes  # it judges, and so stands above this module: only divided cells need it
+
+        cells = wholes(cells, runs)
+    return Campaign(info=info, runs=tuple(runs), cells=cells, plan=planned.cells)
+
+
+def read_parts(folder: Path) -> tuple[CampaignInfo, Planned, tuple[CellResult, ...], tuple[RunResult, ...]]:
+    """Return what is written in *folder*: cells, or their parts, in their order, and runs as they ended."""
     try:
         info = msgspec.json.decode((folder / CAMPAIGN).read_bytes(), type=CampaignInfo)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise HarnessError(f"{folder}: no campaign here ({CAMPAIGN} is missing); run `pytest --chaos` first") from None
-    cells = sorted(_lines(folder / CELLS, CellResult), key=lambda cell: cell.order)
-    places = {(cell.scenario, cell.strategy, cell.fault): place for place, cell in enumerate(cells)}
-    runs = sorted(
-        _lines(folder / RUNS, RunResult),  # a cell that was interrupted has runs and no result: it comes last
-        key=lambda run: (places.get((run.scenario, run.strategy, run.fault), len(places)), run.run),
-    )
-    return Campaign(info=info, runs=tuple(runs), cells=tuple(cells))
+    path = folder / PLANNED
+    planned = msgspec.json.decode(path.read_bytes(), type=Planned) if path.exists() else Planned()
+    cells = sorted(_lines(folder / CELLS, CellResult), key=lambda cell: (cell.order, cell.part))
+    return info, planned, tuple(cells), tuple(_lines(folder / RUNS, RunResult))
 
 
 def _lines(path: Path, kind: type[_Line]) -> Iterator[_Line]:

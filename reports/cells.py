@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from chaos.reports.text import middle, plural, slug
-from chaos.results import CellResult, RunResult
+from chaos.results import CellResult, Minimal, RunResult
 from chaos.verdict import CellVerdict, worst
 
 
@@ -97,6 +97,7 @@ class Cell:
     because: str
     skipped: str
     replay: str
+    minimal: tuple[Minimal, ...] = ()
 
     @property
     def name(self) -> str:
@@ -114,7 +115,8 @@ class Cell:
 def cell_of(
     strategy: str, column: Column, runs: Sequence[RunResult], result: CellResult | None, taken: set[str]
 ) -> Cell:
-    """Return one cell; without a *result* (the campaign was interrupted) what its runs amount to so far."""
+    """Return one cell; without a *result* of all of it (it was interrupted, say) what its runs amount to so far."""
+    absent, result = (result.why, None) if result and result.missing else ("", result)
     verdict = result.verdict if result else worst(run.verdict for run in runs)
     recovered = sum(map(_recovered, runs))
     state, word, terminal, good = _state(result, verdict, runs, recovered)
@@ -138,10 +140,11 @@ def cell_of(
         rto=middle(run.rto_seconds.total for run in landed_runs if run.rto_seconds),
         why=result.why
         if result
-        else f"the campaign ended before this cell was judged, after {plural(len(runs), 'run')}",
+        else absent or f"the campaign ended before this cell was judged, after {plural(len(runs), 'run')}",
         because=next((run.because for run in runs if run.because), ""),
         skipped=result.skipped if result else "",
         replay=(result.replay if result else "") or (worst_run.replay if worst_run else ""),
+        minimal=result.minimal if result else (),
     )
 
 

@@ -133,7 +133,7 @@ class Journals:
             return (), "the results name no journal"
         file = self._folder / path
         try:
-            if file.stat().st_size > READ_BYTES:
+            if journal.size(file) > READ_BYTES:
                 return (), f"{path}: larger than {READ_BYTES // 1_000_000} MB, not read"
             return journal.read(file), ""
         except OSError as error:

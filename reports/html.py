@@ -23,6 +23,7 @@ from chaos.reports.bands import bands
 from chaos.reports.cells import Cell, State
 from chaos.reports.correctness import correctness
 from chaos.reports.evidence import Evidence, Journals
+from chaos.reports.making import made_how
 from chaos.reports.outside import outside
 from chaos.results import Campaign, RunResult
 from chaos.verdict import CellVerdict, Outcome
@@ -97,6 +98,7 @@ def render(campaign: Campaign, results_folder: Path) -> str:
         claims=numbers.claims(campaign),
         correctness=correctness(campaign),
         outside=outside(campaign),
+        made_how=made_how(campaign),
         coverage=[(found, drawing.grid(found)) for found in coverage],
         undetailed=max(len(views) - DETAILED_CELLS, 0),
         growth=growth.view(measured) if measured else None,
@@ -185,6 +187,7 @@ def _environment() -> jinja2.Environment:
         clip=text.clip,
         wait_status=text.wait_status,
         listing=text.listing,
+        made=text.made,
     )
     script = (_TEMPLATES / "copy.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -10,10 +10,11 @@ from chaos.reports import matrix as matrices
 from chaos.reports.bands import Band, bands
 from chaos.reports.cells import Cell, Column, State
 from chaos.reports.correctness import Correctness, Share, correctness
+from chaos.reports.making import made_how
 from chaos.reports.matrix import Matrix
 from chaos.reports.numbers import Costs, costs
 from chaos.reports.outside import outside
-from chaos.reports.text import clip, listing, mask, number, seconds, size
+from chaos.reports.text import clip, listing, made, mask, number, seconds, size
 from chaos.results import Campaign
 
 EXPLAINED_CELLS = 20  # a terminal's page or two; the report has them all
@@ -34,6 +35,8 @@ def render(campaign: Campaign, report_path: str | None, width: int) -> list[str]
         "",
         *_summary(matrix, campaign),
     ]
+    for line in made_how(campaign):
+        lines += _wrapped(line, width)
     if report_path:
         lines.append(f"report: {report_path}")
     lines += _skips(matrix, width)
@@ -156,8 +159,14 @@ def _summary(matrix: Matrix, campaign: Campaign) -> list[str]:
     lines = [f"{landed}/{planned} planned faults landed", f"seed {campaign.info.seed}"]
     if elsewhere := Counter(run.backend for run in campaign.runs if run.backend not in ("", "process")):
         lines.append(", ".join(f"{runs} of {len(campaign.runs)} runs in {name}" for name, runs in elsewhere.items()))
+    if shards := campaign.info.shards:
+        lines.append(f"merged from {made(shards)}")
     if campaign.unjudged:
-        lines.append(f"ended early: {campaign.unjudged} of {campaign.planned} cells were not judged")
+        ended = "incomplete" if shards else "ended early"
+        lines.append(f"{ended}: {campaign.unjudged} of {campaign.planned} cells were not judged")
+    if campaign.elsewhere:
+        parts = f"{len(campaign.elsewhere)} of {campaign.planned} cells have parts in other shards"
+        lines.append(f"{parts}: `pytest-chaos merge` judges them")
     if matrix.replay:
         lines.append(f"replay: {matrix.replay}")
     return lines
@@ -177,6 +186,12 @@ def _explanations(matrix: Matrix, width: int) -> list[str]:
         lines += ["", *_wrapped(f"{cell.terminal} {cell.name}: {clip(cell.why) or cell.verdict}", width)]
         if cell.replay:
             lines.append(f"    replay: {cell.replay}")
+        for minimal in cell.minimal:
+            lines += _wrapped(f"    smallest: {clip(minimal.sentence)}", width)
+            if minimal.replay not in ("", cell.replay):
+                lines.append(f"    replay: {minimal.replay}")
+            if minimal.bundle:
+                lines.append(f"    kept: {minimal.bundle} (among the results)")
     cut = len(matrix.bad) - EXPLAINED_CELLS
     return [*lines, "", f"and {cut} more such cells: see the report"] if cut > 0 else lines
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from chaos.results import Landed
+from chaos.shards import Shard
 
 SHOWN_CHARACTERS = 400  # of one line; longer ones are blobs that nobody reads in a report
 MASK = "•••"
@@ -45,6 +46,13 @@ def mask_value(name: str, value: str) -> str:
     if _KEY.search(name) and not ("tokens" in name.lower() and value.isdigit()):
         return MASK
     return mask(value)
+
+
+def made(shards: Sequence[Shard]) -> str:
+    """Return what a campaign was merged from: how many shards, of how many machines, and their seeds if they differ."""
+    seeds = sorted({shard.seed for shard in shards})
+    told = f"{plural(len(shards), 'shard')} ({plural(len({shard.host for shard in shards}), 'machine')})"
+    return f"{told} with the seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else told
 
 
 def clip(text: str, characters: int = SHOWN_CHARACTERS) -> str:

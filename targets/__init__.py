@@ -118,6 +118,10 @@ class Target(Protocol):
         """Return how to have a new process print the stored state as one JSON object (see `Reloaded`)."""
         ...
 
+    def digest(self, state: bytes) -> str | None:
+        """Return the digest that the agent announces for *state*, as `reload` prints it; None if it announces none."""
+        ...
+
     def brain(self, seed: int) -> Brain:
         """Return the scripted model and services."""
         ...

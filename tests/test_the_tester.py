@@ -18,6 +18,7 @@ from chaos.results import CellResult, RunResult
 from chaos.sandbox.process import able
 from chaos.scenario.loader import load
 from chaos.targets.planted import NONE, bug_names
+from chaos.variants import name_of
 from chaos.verdict import CellVerdict, Outcome
 
 SEED = 8412
@@ -39,7 +40,12 @@ faults:
   - {{kind: corrupt_delta, how: truncate, which: first}}
   - {{kind: clock_jump, direction: back, seconds: 1h}}
   - {{kind: changed_code, what: prompt}}
-  - {{kind: rate_limit, name: told_to_wait, requests: 2, retry_after: 300ms}}
+  - kind: rate_limit
+    name: told_to_wait
+    requests: 2
+    retry_after: 300ms
+    then:
+      - {{kind: kill, at: {{step: {late}, phase: before_think}}}}
   - {{kind: overloaded, requests: 5}}
   - {{kind: stream_cut}}
   - {{kind: context_overflow}}
@@ -109,6 +115,19 @@ PLANTINGS = (
         "finishes",
         "refused to resume",
         verdict=CellVerdict.REFUSED,
+    ),
+    Planting(
+        "compacts_in_place",
+        "kill@7/during_commit",  # the eighth checkpoint, and no other point
+        "finishes",
+        "both copies of history.jsonl are",
+        verdict=CellVerdict.REFUSED,
+    ),
+    Planting(
+        "waits_on_record",
+        f"told_to_wait:requests=1@{STEPS - 1}/before_think+kill@{STEPS - 1}/before_think",  # while it waits
+        "state",
+        f"attempt 2 resumed at step {STEPS} with a state that the reference had not there",
     ),
     Planting("tmp_trusted", f"evict@{PAYMENT}/before_think", "files", "tmp/control-sum is missing"),
     Planting("pid_in_state", f"kill@{TICKET}/before_think", "processes", "is not running"),
@@ -224,7 +243,7 @@ class Lab:
     def run(self, bug: str, plan: str, more: str = "", options: str = "") -> tuple[CellResult, RunResult]:
         """Run *plan* on the agent with *bug* and *options*, under a scenario with *more* in it."""
         name = f"planted-{bug.replace('_', '-')}"
-        cell, runs = self.cell(SCENARIO.format(name=name, bug=bug, steps=STEPS, options=options) + more, plan)
+        cell, runs = self.cell(SCENARIO.format(name=name, bug=bug, steps=STEPS, late=LATE, options=options) + more, plan)
         assert len(runs) == 1, cell.why
         return cell, runs[0]
 
@@ -232,7 +251,7 @@ class Lab:
         """Run the cell of the fault that *plan* begins with, or of *fault*; return what it left in the results."""
         scenario = load(self.scenario(text), SEED)
         self.runner.case = parse_case(plan) if plan else None
-        label = fault or plan.partition("@")[0]
+        label = fault or name_of(plan.partition("@")[0])
         [spec] = [spec for spec in scenario.faults if spec.label == label]
         results = self.folder / "results.jsonl"
         before = len(results.read_bytes().splitlines()) if results.exists() else 0

@@ -92,6 +92,9 @@ class Toy:
     def reload(self, strategy: Strategy, seed: int, root: Path) -> Launch:
         return self._launch(strategy, self.reads)
 
+    def digest(self, state: bytes) -> str | None:
+        return None
+
     def brain(self, seed: int) -> CountingBrain:
         return CountingBrain()
 

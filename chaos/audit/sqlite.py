@@ -23,6 +23,10 @@ _WRITES = """
     WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id, task_id, idx
 """
 
+MOST_KNOWN = 8192  # checkpoints, and written values, that are not decoded again; a kilobyte each at most
+_read_before: dict[tuple[str, str | None, bytes, bool, str], Content] = {}
+_good_before: dict[tuple[str | None, bytes, bool], None] = {}
+
 
 def threads(place: str) -> list[str]:
     """Return the threads in the file *place*."""
@@ -49,7 +53,7 @@ def _checkpoints(database: sqlite3.Connection, thread: Thread, space: str) -> It
         try:
             found = from_json(described if described is not None else "{}")
             metadata = found if isinstance(found, dict) else {}
-            held = _content(id, kind, data, metadata)
+            held = _known(id, kind, data, metadata)
         except Sealed:
             thread.sealed += 1
         except Undecodable as error:
@@ -58,20 +62,36 @@ def _checkpoints(database: sqlite3.Connection, thread: Thread, space: str) -> It
         yield Checkpoint(id, parent, step if isinstance(step, int) else None, str(metadata.get("source", "")), held)
 
 
-def _content(id: str, kind: str | None, data: bytes | None, metadata: dict[str, object]) -> Content:
-    return content(id, decoded(kind, data), metadata, None)
+def _known(id: str, kind: str | None, data: bytes | None, metadata: dict[str, object]) -> Content:
+    """Return what the checkpoint says; the runs that are derived from one recorded run have most of them in common."""
+    digest = blake2b(data or b"", digest_size=16).digest()
+    key = id, kind, digest, data is None, repr(metadata)
+    if (known := _read_before.get(key)) is None:
+        if len(_read_before) >= MOST_KNOWN:
+            _read_before.pop(next(iter(_read_before)))
+        known = _read_before[key] = content(id, decoded(kind, data), metadata, None)
+    return known
 
 
 def _writes(database: sqlite3.Connection, thread: Thread, space: str) -> Iterator[Write]:
     for checkpoint, task, index, channel, kind, data in database.execute(_WRITES, (thread.name, space)):
         write = Write(checkpoint, task, index, channel, blake2b(data or b"", digest_size=16).digest())
+        key = kind, write.digest, data is None
         try:
-            decoded(kind, data)
+            if key not in _good_before:
+                decoded(kind, data)
+                _remember(key)
         except Sealed:
             thread.sealed += 1
         except Undecodable as error:
             thread.findings.append(Finding("undecodable", str(write), str(error)))
         yield write
+
+
+def _remember(key: tuple[str | None, bytes, bool]) -> None:
+    if len(_good_before) >= MOST_KNOWN:
+        _good_before.pop(next(iter(_good_before)))
+    _good_before[key] = None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from chaos.journal import AnyEvent, Journal
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Sandbox, Survival
+from chaos.stretch import every
 
 if TYPE_CHECKING:
     from chaos.clock import Clock
@@ -123,6 +124,7 @@ class Plain:
     """What most faults have in common: they need nothing of the machine, and suit every strategy and every run."""
 
     outfit: ClassVar[Outfit] = Outfit()
+    dies: ClassVar[bool] = False
 
     def missing(self, able: Able) -> str:
         return ""
@@ -145,6 +147,11 @@ class Fault(Protocol):
 
     def unsuited(self, store: Store | None, strategy: Strategy) -> str:
         """Return why the fault makes no sense for *strategy*, which stores its deltas as *store*; "" if it does."""
+        ...
+
+    @property
+    def dies(self) -> bool:
+        """Whether all that it does to the agent is SIGKILL, where it stands: then a captured agent can stand for it."""
         ...
 
     @property
@@ -173,7 +180,7 @@ def off_the_disk(strategy: Strategy) -> str:
 
 def first(events: Sequence[AnyEvent], kind: type[_Kind]) -> _Kind | None:
     """Return the first of *events* of that *kind*."""
-    return next((event for event in events if isinstance(event, kind)), None)
+    return next(every(events, kind), None)
 
 
 def hit(fault: str, at: str, how: str, **evidence: str | int | float) -> Landed:

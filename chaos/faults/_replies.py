@@ -9,6 +9,7 @@ from chaos.events.seen import Spoiled
 from chaos.faults import hit
 from chaos.journal import AnyEvent
 from chaos.results import Landed
+from chaos.stretch import every
 
 
 def some(requests: int) -> None:
@@ -19,7 +20,7 @@ def some(requests: int) -> None:
 
 def spoiled(fault: str, at: str, after: Sequence[AnyEvent], link: str, how: str, requests: int) -> Landed | None:
     """Return the proof that at least *requests* replies on *link* went wrong as *how*; None if fewer did."""
-    found = [event for event in after if isinstance(event, Spoiled) and (event.link, event.how) == (link, how)]
+    found = [event for event in every(after, Spoiled) if (event.link, event.how) == (link, how)]
     if len(found) < requests:
         return None
     one = found[0]

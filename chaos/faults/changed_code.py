@@ -77,7 +77,7 @@ class ChangedCode(Plain):
     def _shows(self, request: Asked, released: Released) -> bool:
         """Tell whether *request* comes from the new release: it says so, and differs where the old one was seen."""
         was, now = {
-            "prompt": (released.system, request.prefixes[0] if request.prefixes else ""),
+            "prompt": (released.system, request.beginning),
             "tools": (released.tools, request.tools),
             "code": ("", ""),
         }[self.what]

@@ -11,6 +11,7 @@ from chaos.faults import Plain, Scene, hit
 from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
+from chaos.stretch import every
 from chaos.world.refusals import TOO_LONG
 
 
@@ -40,7 +41,7 @@ class ContextOverflow(Plain):
         scene.world.window.arm(self.tokens)
 
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
-        refused = [event for event in after if isinstance(event, Asked) and event.refused == TOO_LONG]
+        refused = [event for event in every(after, Asked) if event.refused == TOO_LONG]
         if not refused:
             return None
         return hit("context_overflow", at, "prompt refused", refused=len(refused), prompt_tokens=refused[0].tokens_in)

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from chaos.durable import Durable
 from chaos.events.done import StoreDamaged
@@ -42,6 +42,8 @@ class CorruptDelta(Plain):
     (`reorder`); or the link by which it names the record before it leads nowhere, or past that one, as chance has it
     (`swap_parent`; where records have such links).
     """
+
+    dies: ClassVar[bool] = True
 
     how: Literal["flip", "truncate", "delete", "duplicate", "reorder", "swap_parent"] = "flip"
     which: Literal["live", "covered", "latest", "first"] = "live"

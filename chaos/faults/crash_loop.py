@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from chaos.faults import Loading, Plain, Scene, first, hit
 from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
+from chaos.stretch import every
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class CrashLoop(Plain):
     The supervisor's rules hold: it waits longer before each restart, and with *times* above `limits.backoff_limit` it
     gives up, which is then the result of the run.
     """
+
+    dies: ClassVar[bool] = True
 
     times: Annotated[int, Field(ge=2)] = 3
     phase: Loading = "before_load"
@@ -38,8 +41,8 @@ class CrashLoop(Plain):
         scene.end_by_kill()
 
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
-        sent = [event for event in after if isinstance(event, Signalled) and event.signal == signal.SIGKILL]
-        ended = {event.attempt: event.status for event in after if isinstance(event, Exited)}
+        sent = [event for event in every(after, Signalled) if event.signal == signal.SIGKILL]
+        ended = {event.attempt: event.status for event in every(after, Exited)}
         killed = [event for event in sent if ended.get(event.attempt) == -signal.SIGKILL][: self.times]
         run = first(after, Ended)
         gave_up = run is not None and run.how == "gave up"

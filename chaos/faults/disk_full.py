@@ -18,10 +18,11 @@ from chaos.leftovers import surely
 from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
-from chaos.sandbox.observe import descendants
+from chaos.sandbox.processes import descendants
 from chaos.sandbox.strace import Trace
 from chaos.scenario.units import Seconds
 from chaos.stores import Store
+from chaos.stretch import every
 from chaos.targets import Strategy
 
 LINES_TOLD = 3
@@ -89,7 +90,7 @@ class DiskFull(Plain):
 
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
         filled, freed = first(after, DiskFilled), first(after, DiskFreed)
-        failed = [event for event in after if isinstance(event, CallFailed) and event.error == NO_SPACE]
+        failed = [event for event in every(after, CallFailed) if event.error == NO_SPACE]
         if filled is None or freed is None or not (freed.failed or failed):
             return None
         seen = freed.errors[0] if freed.errors else f"{failed[0].name}: {failed[0].path}"

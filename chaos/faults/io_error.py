@@ -17,6 +17,7 @@ from chaos.outfit import Outfit
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
 from chaos.stores import Store
+from chaos.stretch import every
 from chaos.targets import Strategy
 
 
@@ -61,7 +62,7 @@ class IoError(Plain):
         scene.calls.fail(self.syscall, getattr(errno, self.error), self.times)
 
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
-        failed = [event for event in after if isinstance(event, CallFailed) and event.error == self.error]
+        failed = [event for event in every(after, CallFailed) if event.error == self.error]
         if not failed:
             return None
         return hit(

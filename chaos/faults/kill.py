@@ -35,6 +35,10 @@ class Kill(Plain):
     def survival(self) -> Survival:
         return Survival.PROCESS
 
+    @property
+    def dies(self) -> bool:  # type: ignore[override]  # a constant for most
+        return self.signal == "SIGKILL"
+
     def inject(self, scene: Scene) -> None:
         if self.signal != "SIGKILL":
             scene.signal(signal.Signals[self.signal])

@@ -14,6 +14,7 @@ from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Able, Survival
 from chaos.scenario.units import Bytes
+from chaos.stretch import every
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class OomKill(Plain):
         clamped, exited = first(after, MemoryClamped), first(after, Exited)
         if clamped is None or exited is None or exited.status != -signal.SIGKILL:
             return None
-        ours = [event for event in after if isinstance(event, Signalled) and event.at <= exited.at]
+        ours = [event for event in every(after, Signalled) if event.at <= exited.at]
         if clamped.oom_kill_after <= clamped.oom_kill_before or ours:
             return None
         wiped = first(after, DiskWiped)

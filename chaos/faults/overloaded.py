@@ -13,6 +13,7 @@ from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
 from chaos.scenario.units import Seconds
+from chaos.stretch import every
 from chaos.world.mishaps import Refuse
 from chaos.world.refusals import OVERLOADED
 
@@ -47,7 +48,7 @@ class Overloaded(Plain):
         scene.world.mishaps.arm(Refuse(self.status, self.retry_after, self.style), self.requests)
 
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
-        refused = [e for e in after if isinstance(e, Asked) and (e.refused, e.status) == (OVERLOADED, self.status)]
+        refused = [e for e in every(after, Asked) if (e.refused, e.status) == (OVERLOADED, self.status)]
         if len(refused) < self.requests:
             return None
         return hit("overloaded", at, "overloaded", refused=len(refused), status=self.status)

@@ -13,6 +13,7 @@ from chaos.journal import AnyEvent
 from chaos.results import Landed
 from chaos.sandbox import Survival
 from chaos.scenario.units import Seconds
+from chaos.stretch import every
 from chaos.world.mishaps import Refuse
 from chaos.world.refusals import QUOTA, RATE_LIMIT
 
@@ -54,7 +55,7 @@ class RateLimit(Plain):
     def landed(self, at: str, after: Sequence[AnyEvent]) -> Landed | None:
         sticky = self.quota == "sticky"
         why = QUOTA if sticky else RATE_LIMIT
-        refused = [event for event in after if isinstance(event, Asked) and event.refused == why]
+        refused = [event for event in every(after, Asked) if event.refused == why]
         if len(refused) < (1 if sticky else self.requests):
             return None
         if sticky:

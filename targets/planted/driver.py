@@ -168,11 +168,15 @@ class Driver:
             pass  # an answer may take minutes: looked at, not held
         while True:
             try:
-                return self.model.ask(self.shown(state))
+                return self.model.ask(self.shown(state), lambda: self.again(number, state))
             except PromptTooLong:
                 self.window = narrower(state, self.window)
                 if not self.window:
                     raise
+
+    def again(self, number: int, state: State) -> None:
+        """Get ready to ask the model once more, with a wait before if it asked for one."""
+        point("before_think", number)
 
     def shown(self, state: State) -> Request:
         """Return what to ask the model: the opening with the goal, and as many of the newest messages as it takes."""

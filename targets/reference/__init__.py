@@ -30,7 +30,11 @@ CONFIG = "CHAOS_AGENT"
 WORKLOADS = ("quarterly_sales", "live_engine", "long_notes")
 MIN_WINDOW = 2  # a call and its result: a model that is shown less begins anew in every step
 WINDOWED = ("long_notes",)  # can go on from the newest messages; the others need what was said before
-LIGHT_IMPORTS = tuple(f"chaos.targets.reference.{name}" for name in ("incarnation", "model", "tools"))
+LIGHT_IMPORTS = (
+    *(f"chaos.targets.reference.{name}" for name in ("incarnation", "model", "tools")),
+    *("installer", "installer.destinations", "installer.sources"),  # imported when a package is installed
+    "encodings.idna",  # imported when a name is first looked up
+)
 MIN_STEPS = 12  # the shortest script that still does each kind of thing once
 MAX_STEPS_FACTOR = 2  # the agent's own cap: redone steps count as used, more than twice the work is a runaway
 REQUESTS_FACTOR, REQUESTS_EXTRA = 2, 20  # every step asked twice, and a few rounds more for several faults
@@ -117,6 +121,12 @@ class Reference:
     def reload(self, strategy: Strategy, seed: int, root: Path) -> Launch:
         """Return how to have a new process print what *strategy* would resume with."""
         return self._launch(strategy, seed, root, "--reload")
+
+    def digest(self, state: bytes) -> str | None:
+        """Return the digest of the state that *state* is the JSON of."""
+        from chaos.targets.reference import agent
+
+        return agent.digest(json.loads(state)) if state != b"null" else None
 
     def brain(self, seed: int) -> Brain:
         """Return the scripted model and services of the workload."""

@@ -70,7 +70,7 @@ def test_a_new_prompt_and_new_tools_are_no_difference_by_themselves(cell: Refere
     assert proofs(cell, ran, plan) == ["killed, came back as another release", "killed"]
     before, after = ([a for a in ran.record.asked if (a.attempt > 1) is later] for later in (False, True))
     assert {a.tools for a in before}.isdisjoint({a.tools for a in after}) is (what == "tools")
-    assert {a.prefixes[0] for a in before}.isdisjoint({a.prefixes[0] for a in after}) is (what == "prompt")
+    assert {a.beginning for a in before}.isdisjoint({a.beginning for a in after}) is (what == "prompt")
     assert ran.broken() == {}
 
 
@@ -103,7 +103,7 @@ def test_langgraph_takes_a_thread_whose_node_is_gone_for_finished_and_the_agent_
 
 def asked(attempt: int, release: str = "", system: str = "s1", tools: str = "t1") -> Asked:
     return Asked(
-        at=3.0, attempt=attempt, turn=0, status=200, prompt="p", prefixes=(system, "p"), messages=msgspec.Raw(b"[]"),
+        at=3.0, attempt=attempt, turn=0, status=200, prompt="p", opening=system, messages=msgspec.Raw(b"[]"),
         goal="", tools=tools, release=release,
     )  # fmt: skip
 

@@ -83,10 +83,10 @@ class LongNotes:
 
     def turn(self, messages: Sequence[Message]) -> int:
         """Return the turn that comes next: after the model's own last call, wherever the prompt begins."""
-        said = [message for message in messages if message["role"] == "assistant"]
-        if not said:
+        said = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
+        if said is None:
             return _handed_over(messages)
-        calls = said[-1].get("tool_calls", [])
+        calls = said.get("tool_calls", [])
         found = _CALL_ID.fullmatch(calls[-1]["id"]) if calls else None
         return int(found[1]) + 1 if found else self.steps  # only the last word calls nothing
 
