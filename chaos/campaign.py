@@ -169,7 +169,9 @@ class Runner:
         if covered.gap and judged.passed:
             verdict, judged = CellVerdict.NOT_EXERCISED, judged._replace(passed=False, expected=False)
         why = "; ".join(filter(None, (judged.why, covered.told, covered.gap)))
-        result = self._cell_result(cell, runs, verdict, judged.passed, judged.expected, why, plans=plans, real_because=why_real)
+        result = self._cell_result(
+            cell, runs, verdict, judged.passed, judged.expected, why, plans=plans, real_because=why_real
+        )
         return self._shrinker.shrunk(trial, runs, result)
 
     def _trial(self, cell: Cell, setup: Setup, reference: Reference, deriver: Deriver | None) -> Trial:

@@ -87,7 +87,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     backend: str = ""  # the kind of sandbox that it ran in
     how: str = KILLED  # or DERIVED, EQUAL
-    like: str = ""  # the plan that was run from an equal crash state: it stood for this one, until it was killed for real
+    like: str = ""  # the plan that was run from an equal crash state, and stood for this one
     plan: str
     planned: int
     landed: tuple[Landed, ...]

@@ -111,7 +111,7 @@ def run_all(trial: Trial, cases: Sequence[Case], keep: Callable[[RunResult], Non
 
 
 def confirm_some(trial: Trial, runs: Sequence[RunResult]) -> None:
-    """Kill the agent for real in some of those *runs* of a seeker that were derived; HarnessError for a contradiction."""
+    """Kill the agent for real in some of the derived *runs* of a seeker; HarnessError for a contradiction."""
     derived = {
         Case(parse_plan(run.plan), run.run): run
         for run in runs

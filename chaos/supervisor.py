@@ -84,9 +84,7 @@ class Supervisor:
                 time.sleep(max(0.0, min(delay, self.deadline - time.monotonic())))
             self.journal.attempt = attempt
             status = self._captured() if attempt == 1 and self.rig.captured else self._incarnation()
-            if self.stopped:
-                return self.undo()
-            if status == 0:
+            if status == 0 or self.stopped:
                 how = "finished"
                 break
             if time.monotonic() >= self.deadline:
@@ -94,10 +92,12 @@ class Supervisor:
                 break
         self.presumed.see_out()
         self.undo()
-        self.journal.add(Ended, how=how)
+        if not self.stopped:
+            self.journal.add(Ended, how=how)
         if self.world.failure is not None:
             raise HarnessError(f"the world failed: {self.world.failure!r}; its brain must answer or raise ValueError")
-        self._measure()
+        if not self.stopped:
+            self._measure()
 
     def _incarnation(self) -> int | None:
         """Start the agent once and return its exit status; all that it announced has been answered or cut off.

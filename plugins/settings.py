@@ -194,8 +194,8 @@ def _speed(config: pytest.Config) -> str:
     from chaos.route import Speed
 
     name = config.getoption("--chaos-speed") or Speed.AUTO
-    if name not in list(Speed):
-        raise pytest.UsageError(f"--chaos-speed: there is no speed {name!r}; {did_you_mean(name, list(map(str, Speed)))}")
+    if name not in (known := [str(speed) for speed in Speed]):
+        raise pytest.UsageError(f"--chaos-speed: there is no speed {name!r}; {did_you_mean(name, known)}")
     return str(name)
 
 

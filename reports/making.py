@@ -15,12 +15,14 @@ def made_how(campaign: Campaign) -> list[str]:
     """Return how the runs of those cells were made that have derived ones, and why others with many have none."""
     derived = {(run.scenario, run.strategy, run.fault) for run in campaign.runs if run.how != KILLED}
     runs = [run for run in campaign.runs if (run.scenario, run.strategy, run.fault) in derived]
-    how = Counter(run.how for run in runs)
+    how = Counter(run.how for run in runs if not run.error)
     lines = []
     if runs:
+        failed = sum(bool(run.error) for run in runs)
+        distinct = sum(not run.like for run in runs)
         share = f"{how[KILLED]} killed for real, {how[DERIVED]} resumed from captured crash states"
         lines.append(
-            f"{plural(len(runs), 'crash point')}, {sum(not run.like for run in runs)} distinct, all covered: "
+            f"{plural(len(runs), 'crash point')}, {distinct} distinct, {f'{failed} not' if failed else 'all'} covered: "
             f"{share}, {how[EQUAL]} equal to one of these"
         )
     reasons = defaultdict(list)

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from chaos.journal import AnyEvent
 
 
+def stands_for(run: Moment, rest: int | None, moment: Moment) -> bool:
+    """Tell whether a run that died at *run* tells what a death at *moment* leads to, whose crash state is equal.
+
+    What the model had been asked before a death is asked again after it. A run that died later had been asked more; and
+    the events from *rest* on, which it has from the recorded run, tell that only if that had come past *moment* there.
+    """
+    return run.events <= moment.events and (rest is None or rest >= moment.events)
+
+
 def died_at(point: Point, moment: Moment, run: Moment, middle: Sequence[AnyEvent]) -> tuple[AnyEvent, ...]:
     """Return what follows a death at *point*, given the *middle* of a run that died at the earlier moment *run*.
 

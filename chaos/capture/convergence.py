@@ -17,6 +17,7 @@ from chaos.world.server import World
 RUNNING = 2
 """Commits in a row that must be equal: one may be so by chance, or with a difference that shows when it is used."""
 
+
 class Convergence:
     """Compares a resumed agent with the *moments* of the *recorded* run (see `chaos.rig.Onlooker`).
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from chaos import leftovers
 from chaos.capture.chain import Chain, Killed
-from chaos.capture.classes import died_at
+from chaos.capture.classes import died_at, stands_for
 from chaos.capture.convergence import Convergence
 from chaos.capture.moments import Moment, Recorder, Tied
 from chaos.capture.seeing import Sights
@@ -32,7 +32,7 @@ from chaos.gate import Gate
 from chaos.journal import AnyEvent, Journal
 from chaos.leftovers import surely
 from chaos.outfit import Outfit, together
-from chaos.plan import Plan, Point
+from chaos.plan import COUNTED, Plan, Point
 from chaos.record import Record
 from chaos.rig import Rig, Setup
 from chaos.run import fitted, hosted, rigged
@@ -113,9 +113,7 @@ class Deriver:
         self._shelf = Shelf({name: zones.root / name for name in ZONES}, self._root)
         stack.callback(self._shelf.close)
         self._sights = Sights(self._shelf, rig.watch)
-        recorder = Recorder(
-            self._shelf, rig.world, journal, rig.leases.running, rig.leases.parts, self._sights.here
-        )
+        recorder = Recorder(self._shelf, rig.world, journal, rig.leases.running, rig.leases.parts, self._sights.here)
         self._origin = recorder.taken_before()
         self._rig = rig = replace(fitted(rig, self.setup, Plan(), Outfit()), onlooker=recorder)
         supervisor = Supervisor(self.setup, Plan(), rig)
@@ -157,7 +155,7 @@ class Deriver:
         moment = self.moments[plan.faults[0].point]
         key = self._class(plan, moment) if prune else None
         known = self._classes.get(key) if key else None
-        if known is None or known.moment.events > moment.events:  # what was asked later cannot have been asked before
+        if known is None or not stands_for(known.moment, known.rest, moment):
             derived = self._through(plan, moment, rng, folder)
             if key is not None:
                 self._classes[key] = Known(plan, moment, derived.middle, derived.rest, derived.journal)
@@ -210,8 +208,13 @@ class Deriver:
         return Derived(record, moment, middle, rest, plan, place)
 
     def chains(self, plan: Plan) -> bool:
-        """Tell whether `kill` can have *plan* among others: one death, which draws nothing by chance."""
-        return len(plan.faults) == 1 and self.setup.faults[plan.faults[0].fault].survival in _UNDRAWN
+        """Tell whether `kill` can have *plan* among others: one death, which draws nothing by chance, at a step.
+
+        What is counted in each incarnation, as system calls are, has other numbers after a death.
+        """
+        if len(plan.faults) != 1 or plan.faults[0].point.phase in COUNTED:
+            return False
+        return self.setup.faults[plan.faults[0].fault].survival in _UNDRAWN
 
     def kill(self, plans: Sequence[Plan], rng: random.Random, folder: Path) -> Iterator[Real]:
         """Kill the agent for real where *plans* say, in few runs from the very start; yield what became of each.
@@ -254,6 +257,7 @@ class Deriver:
             journal = Journal(place)
             stack.callback(journal.close)
             rig = hosted(self._put_back(self._origin, journal, rng, stack), self.setup)
+            rig = fitted(rig, self.setup, Plan(), Outfit())
             supervisor = Supervisor(self.setup, Plan(), rig)
             stack.callback(surely, supervisor.undo)
             watch = Convergence(self.record, self.moments, self._shelf, rig.world, journal, self._sights.here)

@@ -89,6 +89,8 @@ class Mirror:
             walk = _Walk(self, how, self._mapped, self._distrust)
             self.roots = {name: walk.zone(path, self.roots[name]) for name, path in self.zones.items()}
             walk.finish()
+            there = [seen for seen in self.roots.values() if seen is not None]
+            assert how is Look.GLANCE or all(seen.node is not None for seen in there), "what is there is not known"
         except BaseException:
             self.forget()
             raise
@@ -250,15 +252,10 @@ class _Walk:
         seen.node = None
         if len(known) == len(nodes):
             names, mode, mtime_ns = tuple(seen.children), seen.mode, seen.mark[5]
-            same = isinstance(old, Folder) and (old.mode, old.mtime_ns, old.names) == (mode, mtime_ns, names)
-            if (
-                same
-                and isinstance(old, Folder)
-                and all(node is last for node, last in zip(known, old.nodes, strict=True))
-            ):
-                seen.node = old
-            else:
-                seen.node = tree.folder(mode, mtime_ns, names, tuple(known))
+            seen.node = tree.folder(mode, mtime_ns, names, tuple(known))
+            if isinstance(old, Folder) and (old.mode, old.mtime_ns, old.names) == (mode, mtime_ns, names):
+                same = all(node is last for node, last in zip(known, old.nodes, strict=True))
+                seen.node = old if same else seen.node
         if visit.within is not None and (seen.node is None or seen.node is not old):
             visit.within.changed = True
 

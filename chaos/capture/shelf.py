@@ -25,7 +25,8 @@ class Capture:
     Args:
         number: counts from 0.
         digests: zone to the digest of everything in it that an agent can see: paths, kinds, permission bits, targets of
-            links, contents; not times, inodes, owners, or which names are of one file.
+            links, contents; not times, inodes, owners, which names are of one file, or what the index of a SQLite log
+            (`-shm`) holds, which nobody reads who opens the database.
         trees: zone to what is in it; None: the zone is gone. Captures share what they have in common.
     """
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import stat
 from typing import NamedTuple, TypeAlias
 
-from chaos.capture.blocks import Body, digest_of
-
+from chaos.capture.blocks import DIGEST, Body, digest_of
 
 WAL, WAL_INDEX = b"-wal", b"-shm"
-"""Names of what SQLite keeps beside a database. The index of its log is for those who have it open: who opens the database
-when they are gone makes it anew, whatever it holds (sqlite.org/walformat.html, 2). So it is captured, and in no digest."""
+"""Names of what SQLite keeps beside a database. The index of its log is for those who have it open: who opens the
+database when they are gone makes it anew, whatever it holds (sqlite.org/walformat.html, 2). So it is captured and put
+back, but only its name is in a digest."""
 
 
 class File(NamedTuple):
@@ -70,8 +70,8 @@ def folder(mode: int, mtime_ns: int, names: tuple[bytes, ...], nodes: tuple[Node
     """Return a folder with *nodes* under their *names*, which are sorted."""
     parts = [part for name, node in zip(names, nodes, strict=True) for part in (name, b"\0", node.digest)]
     for place, name in enumerate(names):
-        if name.endswith(WAL_INDEX) and {name[:-4], name[:-4] + WAL} <= set(names):
-            parts[3 * place + 2] = b""
+        if name.endswith(WAL_INDEX) and isinstance(nodes[place], File) and _beside(name, names):
+            parts[3 * place + 2] = bytes(DIGEST)
     inside = b"".join(parts)
     return Folder(mode, mtime_ns, any(node.linked for node in nodes), names, nodes, _digest(mode, inside))
 
@@ -84,6 +84,12 @@ def link(mode: int, mtime_ns: int, target: bytes) -> Link:
 def special(mode: int, mtime_ns: int, device: int) -> Special:
     """Return a FIFO, a socket or a device."""
     return Special(mode, mtime_ns, False, device, _digest(mode, b"%d" % device if _numbered(mode) else b""))
+
+
+def _beside(index: bytes, names: tuple[bytes, ...]) -> bool:
+    """Tell whether among *names* are a database and its log, of which *index* would be the index."""
+    database = index.removesuffix(WAL_INDEX)
+    return {database, database + WAL} <= set(names)
 
 
 def _numbered(mode: int) -> bool:

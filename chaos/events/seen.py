@@ -83,7 +83,7 @@ class Called(Event, frozen=True, tag="called"):
     name: str  # "fdatasync"
     path: str  # "durable/checkpoints.sqlite-wal"
     pid: int
-    checkpoint_write: int = 0  # its number among the calls that make durable (`plan.CHECKPOINT_WRITE`), 0 if not counted
+    checkpoint_write: int = 0  # its number among those that make durable (`plan.CHECKPOINT_WRITE`), 0 if not counted
 
 
 class Operated(Event, frozen=True, tag="operated"):
@@ -208,6 +208,6 @@ class Ended(Event, frozen=True, tag="ended"):
 
 
 Seen = (
-    Started | Reached | Observed | Called | Operated | Exited | Asked | Spoiled | Effected | Reloaded | Measured | HostDid
-    | Ended
+    Started | Reached | Observed | Called | Operated | Exited | Asked | Spoiled | Effected | Reloaded | Measured
+    | HostDid | Ended
 )  # fmt: skip

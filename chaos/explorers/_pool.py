@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from chaos.faults import Fault
     from chaos.scenario import FaultSpec
 
+ASKING = "before_think"
+"""Where an agent that got no answer stands again before it asks once more: alive it comes to no other point twice."""
+
 ANYWHERE = Sampled()
 """Where a fault may hit that says nothing about it."""
 

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from chaos.explorers import Attempt, Covered, _pool
-from chaos.explorers._pool import Member
+from chaos.explorers._pool import ASKING, Member
 from chaos.faults.kill import Kill
 from chaos.plan import STEP_PHASES, Plan, PlannedFault, Point
 from chaos.scenario import FaultSpec
@@ -44,7 +44,8 @@ class Pairs:
 
     The five are: the first fault, its phase, the third of the run that its step is in, the second fault, and the phase
     of the recovery that it hits. Both faults are of the fault and all under its `then`. A first one that leaves the
-    agent alive has no recovery: the second then hits the same point, where the agent stands again. The step is drawn.
+    agent alive has no recovery: it hits `before_think`, and so does the second, when the agent asks once more. The step
+    is drawn.
 
     Args:
         strength: how many of the five come together in all of their values: 2 for pairs, 5 for all plans.
@@ -129,7 +130,7 @@ class _Places:
 
     def _where(self, one: Member, point: Point, other: Member) -> list[str]:
         if not one.ends:
-            return [AGAIN] if point in other.first else []
+            return [AGAIN] if point.phase == ASKING and point in other.first else []
         # The agent that comes back from the end of its last step has no further one.
         ended = point.step == self._last and point.phase == STEP_PHASES[-1]
         return [str(place) for place in other.recovering if not (ended and place.phase in STEP_PHASES)]

@@ -14,15 +14,12 @@ from hypothesis.errors import Unsatisfiable
 
 from chaos.errors import ScenarioError
 from chaos.explorers import Attempt, Covered, Tried, _pool
-from chaos.explorers._pool import Member
+from chaos.explorers._pool import ASKING, Member
 from chaos.faults.kill import Kill
 from chaos.plan import STEP_PHASES, Plan, PlannedFault, Point
 from chaos.scenario import FaultSpec
 from chaos.seeds import SEED_BITS
-from chaos.variants import Variants, varied
-
-ASKING = ("before_think", "before_act")
-"""Where an agent asks for something, and stands again when it has to ask once more."""
+from chaos.variants import Variants, name_of, varied
 
 COIN = st.booleans()
 SPARE_TOSSES = 3  # beyond those that a number needs: one comes up an eighth more often than another at most
@@ -71,7 +68,7 @@ class Search:
         search = _Searching(runs, attempt)
         if not any(member.first for member in members):
             return Covered("")
-        plans = _plans(members, tuple(dict.fromkeys(points)), self.faults)
+        plans = _plans(_Space(members, points, self.faults))
         for _ in range(ROUNDS):
             tried = len(search.tried)
             if search.found is not None or tried >= runs:
@@ -88,6 +85,10 @@ class _Broke(Exception):
     """A plan broke what it should not."""
 
 
+class _Enough(Exception):
+    """There were as many runs as are wanted."""
+
+
 @dataclass
 class _Searching:
     """What was *tried* so far, and what was *found*; the first of *asked* tells in what a plan has to be new."""
@@ -96,15 +97,17 @@ class _Searching:
     attempt: Attempt
     tried: dict[Plan, Tried] = field(default_factory=dict)
     seen: set[object] = field(default_factory=set)
-    asked: list[Callable[[Plan], set[object]]] = field(default_factory=lambda: [_ones, _twos])
+    asked: list[Callable[[Plan, set[object]], bool]] = field(default_factory=lambda: [_half_new, _one_new, _two_new])
     found: Plan | None = None
     error: BaseException | None = None
 
     def __call__(self, plan: Plan | None) -> None:
-        """Try *plan*, unless it has been tried or there have been enough: what Hypothesis calls."""
+        """Try *plan*, unless it has been tried or has nothing new: what Hypothesis calls."""
         if plan is None:
             reject()
-        if plan not in self.tried and not self._wanted(plan):
+        if plan not in self.tried and len(self.tried) >= self.runs:
+            raise _Enough
+        if plan not in self.tried and not self._is_new(plan):
             return
         tried = self._tried(plan)
         if tried.broke and not tried.landed and not tried.unreached:
@@ -116,8 +119,8 @@ class _Searching:
             reject()
         target(float(len(plan.faults)), label="faults that hit")
 
-    def _wanted(self, plan: Plan) -> bool:
-        return len(self.tried) < self.runs and not (self.asked and self.asked[0](plan) <= self.seen)
+    def _is_new(self, plan: Plan) -> bool:
+        return not self.asked or self.asked[0](plan, self.seen)
 
     def _tried(self, plan: Plan) -> Tried:
         if plan not in self.tried:
@@ -174,7 +177,7 @@ def _quietly(search: _Searching) -> Iterator[None]:
     """Let pass what ends a search; what went wrong in a run comes out as it was."""
     try:
         yield
-    except (_Broke, Unsatisfiable):
+    except (_Broke, _Enough, Unsatisfiable):
         pass
     except BaseException:
         if search.error is None:
@@ -183,65 +186,87 @@ def _quietly(search: _Searching) -> Iterator[None]:
         raise search.error
 
 
-def _plans(members: Sequence[Member], points: Sequence[Point], most: int) -> st.SearchStrategy[Plan | None]:
-    """Return the plans of up to *most* faults; None stands for one that makes no sense."""
-    places = {point: place for place, point in enumerate(points)}
-    labels = Variants({member.label: member.fault for member in members})
-    counts = [count for count in range(1, most + 1) for _ in range(count)]
+class _Space:
+    """The plans of up to *most* faults."""
 
-    @st.composite
-    def fault(draw: st.DrawFn, so_far: tuple[tuple[Member, Point], ...]) -> tuple[Member, Point, PlannedFault] | None:
-        member = members[_below(draw, len(members))]
-        if not (groups := _groups(member, so_far, places)):
+    def __init__(self, members: Sequence[Member], points: Sequence[Point], most: int) -> None:
+        self.members = members
+        self.labels = Variants({member.label: member.fault for member in members})
+        self.counts = [count for count in range(1, most + 1) for _ in range(count)]
+        self._places = {point: place for place, point in enumerate(dict.fromkeys(points))}
+
+    def groups(self, member: Member, so_far: Sequence[tuple[Member, Point]]) -> list[Sequence[Point]]:
+        """Return where *member* may hit next: later, at the same point again, while the agent recovers."""
+        if not so_far:
+            return [member.first] if member.first else []
+        last_member, last = so_far[-1]
+        certain = max((self._places[point] for _, point in so_far if point in self._places), default=-1)
+        later = [point for point in member.first if self._places.get(point, -1) > certain]
+        stands_again = last_member.ends or last.phase == ASKING
+        again = [last] if stands_again and last in (member.recovering if last.recovery else member.first) else []
+        recovering = member.recovering if any(before.ends for before, _ in so_far) else ()
+        return [group for group in (later, again, recovering) if group]
+
+
+@st.composite
+def _plans(draw: st.DrawFn, space: _Space) -> Plan | None:
+    """Draw a plan of *space*; None stands for one that makes no sense."""
+    so_far: tuple[tuple[Member, Point], ...] = ()
+    planned: tuple[PlannedFault, ...] = ()
+    for _ in range(space.counts[_below(draw, len(space.counts))]):
+        drawn = draw(_faults(space, so_far))
+        if drawn is None:
             return None
-        group = groups[_below(draw, len(groups))]
-        point = group[_below(draw, len(group))]
-        chosen = {name: values[_below(draw, len(values))] for name, values in member.vary}
-        try:
-            label = labels.label(member.label, varied(member.fault, chosen))
-        except ScenarioError:
-            return None  # values that do not go together
-        return member, point, PlannedFault(label, point)
-
-    @st.composite
-    def plan(draw: st.DrawFn) -> Plan | None:
-        so_far: tuple[tuple[Member, Point], ...] = ()
-        planned: tuple[PlannedFault, ...] = ()
-        for _ in range(counts[_below(draw, len(counts))]):
-            drawn = draw(fault(so_far))
-            if drawn is None:
-                return None
-            member, point, one = drawn
-            so_far, planned = (*so_far, (member, point)), (*planned, one)
-        return Plan(planned)
-
-    return plan()
+        so_far, planned = (*so_far, drawn[:2]), (*planned, drawn[2])
+    return Plan(planned)
 
 
-def _groups(member: Member, so_far: Sequence[tuple[Member, Point]], places: dict[Point, int]) -> list[Sequence[Point]]:
-    """Return where *member* may hit next: later, at the same point again, while the agent recovers."""
-    if not so_far:
-        return [member.first] if member.first else []
-    last_member, last = so_far[-1]
-    certain = max((places[point] for _, point in so_far if point in places), default=-1)
-    later = [point for point in member.first if places.get(point, -1) > certain]
-    stands_again = last_member.ends or last.phase in ASKING
-    again = [last] if stands_again and last in (member.recovering if last.recovery else member.first) else []
-    recovering = member.recovering if any(before.ends for before, _ in so_far) else ()
-    return [group for group in (later, again, recovering) if group]
+@st.composite
+def _faults(
+    draw: st.DrawFn, space: _Space, so_far: Sequence[tuple[Member, Point]]
+) -> tuple[Member, Point, PlannedFault] | None:
+    """Draw what follows *so_far*; None where nothing can, or the values of its fields do not go together."""
+    member = space.members[_below(draw, len(space.members))]
+    if not (groups := space.groups(member, so_far)):
+        return None
+    group = groups[_below(draw, len(groups))]
+    point = group[_below(draw, len(group))]
+    chosen = {name: values[_below(draw, len(values))] for name, values in member.vary}
+    try:
+        label = space.labels.label(member.label, varied(member.fault, chosen))
+    except ScenarioError:
+        return None
+    return member, point, PlannedFault(label, point)
 
 
 def _ones(plan: Plan) -> set[object]:
     """Return each fault of *plan* at its point."""
-    return set(plan.faults)
+    return {(name_of(planned.fault), planned.point) for planned in plan.faults}
 
 
 def _twos(plan: Plan) -> set[object]:
     """Return each two faults of *plan* that follow one another, with the phases of their points."""
     return {
-        (one.fault, one.point.phase, other.fault, other.point.phase, other.point.recovery, one.point == other.point)
-        for one, other in pairwise(plan.faults)
+        (
+            *(name_of(each.fault) for each in two),
+            *(each.point.phase for each in two),
+            two[1].point.recovery,
+            two[0].point == two[1].point,
+        )
+        for two in pairwise(plan.faults)
     }
+
+
+def _half_new(plan: Plan, seen: set[object]) -> bool:
+    return 2 * len(_ones(plan) - seen) >= len(_ones(plan))
+
+
+def _one_new(plan: Plan, seen: set[object]) -> bool:
+    return not _ones(plan) <= seen
+
+
+def _two_new(plan: Plan, seen: set[object]) -> bool:
+    return not _twos(plan) <= seen
 
 
 def _below(draw: st.DrawFn, count: int) -> int:

@@ -209,7 +209,8 @@ class Incarnation:
 
     def wait(self, timeout: float | None) -> bool:
         """Return whether it ended within *timeout* seconds."""
-        return self._ended.wait(timeout)
+        # A wait makes a lock, which a look does without.
+        return self._ended.is_set() or (timeout != 0.0 and self._ended.wait(timeout))
 
     def signal(self, number: int) -> None:
         """Signal the first process, surely no other one; nothing happens if it is gone."""

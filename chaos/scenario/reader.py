@@ -129,8 +129,8 @@ class Reader:
         if raw and not searched:
             self.problems.add((*loc, "vary"), "'vary' is for a search; its first fault has `at: {explore: search}`")
         found, wrong = varying.parse(made, raw) if made is not None else ((), [])
-        for inner, message in wrong:
-            self.problems.add((*loc, "vary", *inner), message)
+        for inner, message, key in wrong:
+            self.problems.add((*loc, "vary", *inner), message, key=key)
         return found
 
     def _fault_itself(self, kind: JsonValue, rest: dict[str, JsonValue], loc: Loc) -> Fault | None:

@@ -217,7 +217,7 @@ class At(Part):
     """How many faults a plan of `search`, `bernoulli` or `poisson` has at most."""
 
     strength: Annotated[int, Field(ge=2, le=5)] = 2
-    """How many of five things meet in all of their values in `pairs`: two faults, their phases, the third of the run."""
+    """How many of five things meet in all their values in `pairs`: two faults, their phases, the third of the run."""
 
     rate: Annotated[float, Field(ge=MIN_RATE, le=MAX_RATE)] | None = None
     """Faults per step on average, for `bernoulli` (a probability) and `poisson`."""

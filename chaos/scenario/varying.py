@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
-from chaos.errors import ScenarioError
+from chaos.errors import ScenarioError, UnknownName, did_you_mean
 from chaos.faults import Fault
-from chaos.scenario import messages
+from chaos.scenario import messages, options
 from chaos.variants import Variants, read, varied
 
 ENDS = ("from", "to")
 MOST_VALUES = 16  # of a range, both ends among them: a search has no runs for more
 
 Vary = tuple[tuple[str, tuple[object, ...]], ...]
-Problem = tuple[tuple[str | int, ...], str]
+Problem = tuple[tuple[str | int, ...], str, bool]
 
 
 def parse(fault: Fault, raw: dict[str, JsonValue]) -> tuple[Vary, list[Problem]]:
-    """Return the fields of *fault* in *raw*, each with its values, and what is wrong with which key or item."""
+    """Return the fields of *fault* in *raw*, each with its values, and what is wrong where; True: the key is meant."""
     found: list[tuple[str, tuple[object, ...]]] = []
     problems: list[Problem] = []
     for field, given in raw.items():
@@ -29,15 +29,17 @@ def parse(fault: Fault, raw: dict[str, JsonValue]) -> tuple[Vary, list[Problem]]
                 try:
                     values.append(_sayable(fault, field, value))
                 except ScenarioError as error:
-                    problems.append(((field, *item), str(error)))
+                    problems.append(((field, *item), str(error), False))
         except ScenarioError as error:
-            problems.append(((field,), str(error)))
+            problems.append(((field,), str(error), isinstance(error, UnknownName)))
         found.append((field, tuple(dict.fromkeys(values))))
     return tuple(found), problems
 
 
 def _values(fault: Fault, field: str, given: JsonValue) -> Iterator[tuple[tuple[int, ...], JsonValue | _Read]]:
     """Yield each value that *given* says for *field*, with its place in a list."""
+    if field not in (known := options.keys(type(fault))):
+        raise UnknownName(f"no field {field!r}; {did_you_mean(field, known)}")
     if isinstance(given, list) and given:
         yield from (((index,), value) for index, value in enumerate(given))
     elif isinstance(given, dict) and set(given) == set(ENDS):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos import journal
+from chaos import journal, route
 from chaos.capture import deriver as engine
 from chaos.capture.deriver import Real
 from chaos.errors import HarnessError
@@ -126,17 +126,17 @@ def test_a_restart_waits_as_after_a_first_crash(tmp_path: Path, monkeypatch: pyt
 
 # -- which runs, and what comes of them
 
-EVERYWHERE = Every(("after_act", "after_commit"))
 
-
-def test_the_result_of_a_run_that_was_killed_for_real_is_that_of_the_real_one(tmp_path: Path) -> None:
-    """Of 28 deaths two are real as well, and say whether they stood for others."""
-    ran = run_scenario(
-        tmp_path / "fast", toy.scenario(toy.spec(Kill(), EVERYWHERE), target=toy.Toy(steps=STEPS)), Speed.FAST
-    )
+def test_the_result_of_a_run_that_was_killed_for_real_is_that_of_the_real_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 12 deaths two are real as well, and say whether they stood for others."""
+    monkeypatch.setattr(route, "SHARE", 6)
+    scenario = toy.scenario(toy.spec(Kill(), Every(("after_act", "after_commit"))), target=toy.Toy(steps=6))
+    ran = run_scenario(tmp_path / "fast", scenario, Speed.FAST)
     assert ran.errors == [] and ran.cell.verdict is CellVerdict.RECOVERED
     killed = [run for run in ran.runs if run.how == KILLED]
-    assert len(ran.runs) == 2 * STEPS and len(killed) == 2
+    assert len(ran.runs) == 12 and len(killed) == 2
     assert all("real-from-" in run.journal and run.seconds > 0 for run in killed)
     assert {run.how for run in ran.runs if run not in killed} <= {DERIVED, EQUAL}
 
@@ -148,13 +148,16 @@ TIRED = (
 )
 
 
-def test_what_only_several_deaths_together_break_is_no_contradiction(tmp_path: Path) -> None:
+def test_what_only_several_deaths_together_break_is_no_contradiction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The agent gets over one crash and refuses after the second: one run with several kills says nothing then."""
-    target = toy.Toy(TIRED, STEPS)
-    scenario = toy.scenario(toy.spec(Kill(), Every(("after_act", "after_commit", "before_act"))), target=target)
+    monkeypatch.setattr(route, "SHARE", 4)
+    scenario = toy.scenario(toy.spec(Kill(), Every(("after_act",))), target=toy.Toy(TIRED, 12))
     ran = run_scenario(tmp_path / "fast", scenario, Speed.FAST)
     assert ran.errors == [] and ran.cell.verdict is CellVerdict.RECOVERED
-    assert sum(run.how == KILLED for run in ran.runs) == 3
+    journals = [run.journal for run in ran.runs if run.how == KILLED]
+    assert sorted("real-from-" in journal for journal in journals) == [False, True, True], journals
 
 
 def test_what_draws_by_chance_or_has_several_faults_is_killed_alone(tmp_path: Path) -> None:

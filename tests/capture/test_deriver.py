@@ -6,7 +6,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -15,13 +15,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chaos import journal
+from chaos import journal, route
 from chaos.campaign import Runner
 from chaos.capture.chain import Chain
 from chaos.capture.convergence import Convergence
 from chaos.capture.moments import Recorder
 from chaos.capture.shelf import Capture, Shelf
 from chaos.errors import HarnessError
+from chaos.events.seen import Reached
 from chaos.explorers.every import Every
 from chaos.explorers.fixed import Fixed
 from chaos.faults import Fault
@@ -31,7 +32,7 @@ from chaos.faults.evict import Evict
 from chaos.faults.kill import Kill
 from chaos.faults.rate_limit import RateLimit
 from chaos.leftovers import PREFIX
-from chaos.plan import STEP_PHASES, parse_plan
+from chaos.plan import STEP_PHASES, Plan, Point, parse_plan
 from chaos.pool import Pool
 from chaos.results import DERIVED, EQUAL, KILLED
 from chaos.route import Speed
@@ -42,6 +43,7 @@ from chaos.servers.redis import Redis
 from chaos.targets.reference import Reference, media
 from chaos.targets.reference.strategies.cow import Cow
 from chaos.verdict import CellVerdict, Outcome
+from chaos.world import Answer
 from chaos.world.server import World
 from tests import toy
 from tests.bench import remains
@@ -63,16 +65,16 @@ def agree(derived: Ran, other: Ran) -> None:
 @pytest.mark.parametrize("strategy", [toy.KEEPS, toy.FORGETS], ids=lambda strategy: strategy.name)
 def test_the_toy_gives_the_same_verdicts_however_its_runs_are_made(tmp_path: Path, strategy: StrategySpec) -> None:
     scenario = toy.scenario(toy.spec(Kill(), EVERYWHERE), strategies=(strategy,))
-    derived = run_scenario(tmp_path / "derived", scenario, Speed.FAST, verify=True)
+    derived = run_scenario(tmp_path / "derived", scenario, Speed.FAST)
     assert len(derived.runs) == 4 * toy.STEPS and derived.cell.real_because == ""
     assert sorted({run.how for run in derived.runs}) == [DERIVED, EQUAL, KILLED]
     assert sum(run.how == KILLED for run in derived.runs) == 1, "one of twenty is killed for real"
     assert {run.like for run in derived.runs if run.how == EQUAL} <= {run.plan for run in derived.runs if not run.like}
-    every = run_scenario(tmp_path / "every", scenario, Speed.FAST, prune=False)
-    assert {run.how for run in every.runs} == {DERIVED, KILLED} and not any(run.like for run in every.runs)
     real = run_scenario(tmp_path / "real", scenario, Speed.REAL)
     assert {run.how for run in real.runs} == {KILLED}
     agree(derived, real)
+    every = run_scenario(tmp_path / "every", scenario, Speed.FAST, prune=False)
+    assert {run.how for run in every.runs} == {DERIVED, KILLED} and not any(run.like for run in every.runs)
     agree(every, real)
 
 
@@ -85,34 +87,37 @@ def test_an_old_journal_is_a_whole_run(tmp_path: Path) -> None:
             assert (derived.rest is None) == (plan == "kill@5/after_commit")
 
 
+COMMIT, TICKET, PAYMENT = 9, 10, 12
 BUGS = {
-    "none": set[str](),
-    "effect_without_key": {"effects"},
-    "record_before_effect": {"effects", "goal", "files", "state", "budget"},
-    "stale_snapshot": {"recovery"},
-    "key_per_attempt": {"effects"},
-    "state_in_global": {"state", "goal", "files"},
-    "checkpoint_in_place": {"finishes"},
+    "none": (Fixed((PAYMENT,), STEP_PHASES), set[str]()),
+    "effect_without_key": (Fixed((PAYMENT,), STEP_PHASES), {"effects"}),
+    "record_before_effect": (
+        Fixed((TICKET,), ("before_act", "after_act", "after_commit")),
+        {"effects", "goal", "files", "state", "budget"},
+    ),
+    "stale_snapshot": (Fixed((PAYMENT,), ("before_act", "after_commit")), {"recovery"}),
+    "checkpoint_in_place": (Fixed((COMMIT,), ("during_commit", "after_commit")), {"finishes"}),
 }
-PAYMENT = 12
-AT = Fixed((10, PAYMENT), STEP_PHASES)  # a ticket and a payment
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found_at_the_same_points_however_runs_are_made(tmp_path: Path, bug: str) -> None:
-    scenario = planted(toy.spec(Kill(), AT if bug != "checkpoint_in_place" else Fixed((10,), STEP_PHASES)), bug)
+    at, breaks = BUGS[bug]
+    scenario = planted(toy.spec(Kill(), at), bug)
     derived = run_scenario(tmp_path / "derived", scenario, Speed.FAST, verify=True)
-    assert len(derived.runs) == len(scenario.faults[0].at.steps) * len(STEP_PHASES)  # type: ignore[attr-defined]
-    assert derived.errors == []
-    assert {name for run in derived.runs for name in run.broke} == BUGS[bug]
+    assert derived.errors == [] and len(derived.runs) == len(at.steps) * len(at.phases)
+    assert {name for run in derived.runs for name in run.broke} == breaks
     assert sum(run.how == KILLED for run in derived.runs) == 1
-    if bug in ("none", "stale_snapshot"):
+    if not breaks:
         agree(derived, run_scenario(tmp_path / "every", scenario, Speed.FAST, prune=False))
 
 
 def test_files_that_were_trusted_to_the_container_are_missed_however_runs_are_made(tmp_path: Path) -> None:
     """The bug is exposed by an eviction, which does more than to end the agent: those runs are real ones."""
-    faults = toy.spec(Kill(), Fixed((PAYMENT,), STEP_PHASES)), toy.spec(Evict(grace=0.0), Fixed((PAYMENT,)))
+    faults = (
+        toy.spec(Kill(), Fixed((PAYMENT,), ("before_think", "after_commit"))),
+        toy.spec(Evict(grace=0.0), Fixed((PAYMENT,))),
+    )
     kill, evict = toy.cells(planted(faults[0], "tmp_trusted")), toy.cells(planted(faults[1], "tmp_trusted"))
     killed = run_cell(tmp_path / "killed", kill[0], Speed.FAST, verify=True)
     assert killed.errors == [] and killed.cell.verdict is CellVerdict.RECOVERED
@@ -121,19 +126,37 @@ def test_files_that_were_trusted_to_the_container_are_missed_however_runs_are_ma
     assert evicted.cell.real_because == "evict does more than to end the agent: there is no crash state to begin with"
 
 
-STRATEGIES = (
-    "restart", "in_memory", "chat_history", "full_snapshot", "selective", "delta", "deep_agents", "semantic", "cow",
-    "events", "segmented", "layered",
-)  # fmt: skip
+LIGHT = ("restart", "in_memory", "chat_history", "full_snapshot", "selective", "cow")
+HEAVY = ("delta", "deep_agents", "semantic", "events", "segmented", "layered")
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", LIGHT)
 def test_every_embedded_strategy_gives_the_same_verdicts(tmp_path: Path, strategy: str) -> None:
     scenario = reference(toy.spec(Kill(), Fixed((5,), STEP_PHASES)), strategy)
     ran = run_scenario(tmp_path / "fast", scenario, Speed.FAST, verify=True)
     assert ran.errors == [] and ran.cell.real_because == ""
     assert len(ran.runs) == (3 if strategy == "restart" else 5)  # it commits nothing
     assert sum(run.how == KILLED for run in ran.runs) == 1 and DERIVED in ran.how.values()
+
+
+@dataclass(frozen=True)
+class Stairs:
+    """Each phase once, at another step, with room to recover in between."""
+
+    def plans(self, points: Sequence[Point], fault: str, runs: int, rng: random.Random) -> tuple[Plan, ...]:
+        return tuple(parse_plan(f"{fault}@{2 * number + 1}/{phase}") for number, phase in enumerate(STEP_PHASES))
+
+
+@pytest.mark.parametrize("strategy", HEAVY)
+def test_heavy_ones_are_killed_for_real_in_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """A run of theirs takes a second: all five phases are verified, each at another step of the same run."""
+    monkeypatch.setattr(route, "SHARE", 1)
+    ran = run_scenario(tmp_path / "fast", reference(toy.spec(Kill(), Stairs()), strategy), Speed.FAST)
+    assert ran.errors == [] and ran.cell.real_because == ""
+    assert [run.how for run in ran.runs] == [KILLED] * len(STEP_PHASES)
+    assert all("/real-from-0/" in run.journal for run in ran.runs), "what a run with several of them gave was right"
 
 
 @pytest.mark.parametrize(
@@ -265,18 +288,27 @@ def test_what_is_on_a_server_is_put_back_and_read_back(tmp_path: Path) -> None:
                 assert (made.derive("kill@1/after_act").rest is not None) == right
 
 
+HEALS = """
+try:
+    load()
+except ValueError:
+    toy.LOG.unlink()
+work()
+"""
+
+
 def test_what_a_fault_draws_does_not_depend_on_how_often_the_run_was_tried(tmp_path: Path) -> None:
     """An agent that is seen through to its end after all is damaged where it was the first time."""
-    reads = f"{COUNTED}print(json.dumps({{'answers': load(), 'n': n}}))"
-    setup = setup_of(toy.Toy(STARTS + "work()", STEPS, reads), "keeps", {"damage": CorruptDelta("flip", "live")})
-    plan = parse_plan("damage@3/after_act")
+    target = Digesting(STARTS + HEALS, 9, f"{COUNTED}print(json.dumps({{'answers': load()[n - 1:]}}))")
+    setup = setup_of(target, "keeps", {"damage": CorruptDelta("truncate", "live")})
+    plan, drawn = parse_plan("damage@5/after_act"), set[object]()
     with recorded(tmp_path, setup, toy.CHECKS) as made:
-        told = [
-            made.told(made.deriver.derive(plan, random.Random(number), tmp_path / str(number)).record, plan).landed
-            for number in (1, 1, 2)
-        ]
-        assert told[0] == told[1] != told[2]
-        assert told[0][0] == made.told(made.execute(plan, 1), plan).landed[0]
+        for seed in range(1, 4):
+            derived = made.deriver.derive(plan, random.Random(seed), tmp_path / str(seed))
+            told = made.told(derived.record, plan)
+            assert derived.rest is None and told == made.told(made.execute(plan, seed), plan)
+            drawn.add(told.landed)
+    assert len(drawn) > 1, "the draws are all the same, so this test shows nothing"
 
 
 WITHOUT_KEY = """
@@ -289,6 +321,30 @@ def begun():
     finish(answers)
 begun()
 """
+
+
+@dataclass(frozen=True)
+class Stumbling(toy.CountingBrain):
+    """Has no answer to some calls: an error in a scenario, which nothing is to be concluded from."""
+
+    def serve(self, service: str, operation: str, payload: Mapping[str, Any]) -> Answer:
+        return Answer(200, {"ok": True}, effect=True) if operation == "send" else {}[operation]
+
+
+@dataclass(frozen=True)
+class StumblingToy(toy.Toy):
+    code: str = "if toy.LOG.exists(): toy.post('/email/recall', {}, {}, toy.SERVICES)\nwork()"
+
+    def brain(self, seed: int) -> toy.CountingBrain:
+        return Stumbling()
+
+
+def test_a_world_that_failed_is_no_result_even_if_the_agent_recovered(tmp_path: Path) -> None:
+    with recorded(tmp_path, setup_of(StumblingToy(steps=STEPS), "keeps"), toy.CHECKS) as made:
+        for run in (made.derive, made.execute, made.derive):
+            with pytest.raises(HarnessError, match="the world failed: KeyError"):
+                run("kill@1/after_act")
+        assert made.derive("kill@0/before_think").rest is not None, "it has nothing to recall then"
 
 
 def test_an_effect_that_was_repeated_is_told_by_both_ways(tmp_path: Path) -> None:
@@ -382,11 +438,11 @@ def test_what_runs_while_the_agent_stands_is_captured_at_one_instant(tmp_path: P
     """The writer makes a and z the same number, a first: at no instant are they further apart than one."""
     with recorded(tmp_path, setup_of(Restless(), "keeps"), toy.CHECKS) as made:
         found = []
-        for plan in made.plans():
-            events = made.derive(plan).record.events
-            said = dict(event.key.split() for event in events if getattr(event, "key", "")[:2] in ("a ", "z "))
-            found.append((int(said["a"]), int(said["z"])))
-    assert len(found) == 4 * toy.STEPS
+        for plan in made.plans()[::2]:
+            keys = [event.key for event in made.derive(plan).record.events if isinstance(event, Reached)]
+            a, z = (int(key.split()[1]) for key in keys if key.startswith(("a ", "z ")))
+            found.append((a, z))
+    assert len(found) == 2 * toy.STEPS
     assert all(a - z in (0, 1) for a, z in found), found
     assert found == sorted(found) and found[0] < found[-1], "it went on"
 
@@ -461,6 +517,12 @@ def test_held_system_calls_and_operations_are_captured_too(tmp_path: Path) -> No
             assert made.deriver.obstacle(parse_plan(plan)) == ""
             told = made.told(made.derive(plan).record, plan)
             assert len(told.landed) == plan.count("kill") and told == made.told(made.execute(plan), plan), plan
+        assert not any(made.deriver.chains(parse_plan(plan)) for plan in ("kill@1/effect", "kill@4/fsync"))
+        plans = [parse_plan(plan) for plan in ("kill@1/after_act", "kill@4/after_act")]
+        killed = list(made.deriver.kill(plans, random.Random(1), tmp_path / "real"))
+        assert [real.plan for real in killed] == plans
+        for real in killed:
+            assert made.told(real.record, real.plan) == made.told(made.derive(real.plan).record, real.plan)
 
 
 # -- the place

@@ -130,6 +130,25 @@ def test_a_database_that_a_killed_agent_went_on_with_is_put_back(shelf: Shelf, z
     connection.close()
 
 
+def test_the_index_of_a_log_is_put_back_and_tells_no_difference(shelf: Shelf, zone: Path) -> None:
+    database, log, index = (zone / f"state.sqlite{end}" for end in ("", "-wal", "-shm"))
+    for path in (database, index):
+        path.write_text("one")
+    alone = shelf.take()  # without a log it is a file as any other
+    index.write_text("two")
+    assert shelf.current() != alone.digests
+    log.write_text("log")
+    two = shelf.take()
+    index.write_text("three")
+    assert shelf.current() == two.digests
+    shelf.put_back(two)
+    assert index.read_text() == "two"
+    index.unlink()
+    assert shelf.current() != two.digests
+    index.symlink_to(log)
+    assert shelf.current() != two.digests
+
+
 # No more is kept, read and written than has changed.
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from chaos.errors import HarnessError
 from chaos.explorers import Seeker, Tried
+from chaos.explorers._pool import ASKING
 from chaos.explorers.fixed import Fixed
 from chaos.explorers.recovery import Recovery
-from chaos.explorers.search import ASKING, Search
+from chaos.explorers.search import Search
 from chaos.faults.corrupt_delta import CorruptDelta
 from chaos.faults.kill import Kill
 from chaos.faults.rate_limit import RateLimit
@@ -26,11 +27,11 @@ from tests.explorers.space import BROKE, EVICT, LIMIT, MISSED, POINTS, RIGHT, fu
 PLACES = {point: place for place, point in enumerate(POINTS)}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("faults", [1, 3])
 def test_plans_are_in_an_order_that_can_happen(seed: int, faults: int) -> None:
     search = Search(faults)
-    plans = tried(search, spec(search, EVICT, LIMIT), 60, seed)
+    plans = tried(search, spec(search, EVICT, LIMIT), 30, seed)
     assert {len(plan.faults) for plan in plans} == set(range(1, faults + 1))
     for plan in plans:
         certain, ended = -1, False
@@ -39,7 +40,7 @@ def test_plans_are_in_an_order_that_can_happen(seed: int, faults: int) -> None:
             if planned.point.recovery:
                 assert ended, f"nothing recovers in {plan}"
             elif before is not None and planned.point == before.point:
-                assert before.fault != "rate_limit" or planned.point.phase in ASKING, f"no second time in {plan}"
+                assert before.fault != "rate_limit" or planned.point.phase == ASKING, f"no second time in {plan}"
             else:
                 assert PLACES[planned.point] > certain, f"{planned} is over in {plan}"
             certain = max(certain, PLACES.get(planned.point, -1))
@@ -105,7 +106,7 @@ def test_a_miss_does_not_hide_what_the_other_faults_broke() -> None:
 def test_fields_are_varied_and_told_in_the_label() -> None:
     search = Search(2)
     limit = further("rate_limit", RateLimit(), requests=(1, 2, 5))
-    plans = tried(search, spec(search, limit, signal=("SIGKILL", "SIGTERM"), grace=(0.0, 0.25)), 120)
+    plans = tried(search, spec(search, limit, signal=("SIGKILL", "SIGTERM"), grace=(0.0, 0.25)), 60)
     labels = {planned.fault for plan in plans for planned in plan.faults}
     assert labels == {
         *("kill:grace=0s", "kill:grace=250ms", "kill:signal=SIGTERM,grace=0s", "kill:signal=SIGTERM,grace=250ms"),
@@ -120,7 +121,7 @@ def test_a_fault_that_says_where_it_hits_hits_nowhere_else() -> None:
     search = Search(3)
     again = further("again", Kill(), Recovery(("after_load",), draw=False))
     delta = further("corrupt_delta", CorruptDelta(), Fixed((2, 4), ("after_commit",)))
-    plans = tried(search, spec(search, again, delta), 80)
+    plans = tried(search, spec(search, again, delta), 40)
     places: dict[str, set[str]] = {}
     for plan in plans:
         for planned in plan.faults:
@@ -141,7 +142,7 @@ def test_what_goes_wrong_in_a_run_comes_out_as_it_was(error: BaseException) -> N
     assert told.value is error
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.nested_given], deadline=None)
+@settings(max_examples=5, suppress_health_check=[HealthCheck.nested_given], deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 3), st.integers(1, 12))
 def test_equal_seeds_give_equal_plans(seed: int, faults: int, runs: int) -> None:
     search = Search(faults)
@@ -158,7 +159,7 @@ import random, sys
 from chaos.explorers.search import Search
 from tests.explorers.space import LIMIT, spec, tried
 search = Search()
-print("\\n".join(map(str, tried(search, spec(search, LIMIT, grace=(0.0, 0.1, 0.2)), 40, 5))))
+print("\\n".join(map(str, tried(search, spec(search, LIMIT, grace=(0.0, 0.1, 0.2)), 25, 5))))
 """
 
 
@@ -184,7 +185,7 @@ def test_plans_do_not_depend_on_the_process_and_nothing_is_left_or_said(tmp_path
         assert list(folder.iterdir()) == []
     assert runs["plain"] == runs["loaded"]
     search = Search()
-    here = tried(search, spec(search, LIMIT, grace=(0.0, 0.1, 0.2)), 40, 5)
+    here = tried(search, spec(search, LIMIT, grace=(0.0, 0.1, 0.2)), 25, 5)
     assert runs["plain"].splitlines() == list(map(str, here))
 
 

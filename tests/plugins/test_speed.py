@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.project import Done, Project, cgroups, until
+from tests.plugins.project import Done, Project, until
 from tests.plugins.test_interrupted import family, nothing_left
 
 SCENARIO = """\
@@ -22,7 +22,7 @@ target: {planted: {bug: effect_without_key}}
 strategies: [loop]
 faults:
   - {kind: kill, at: {step: every, phase: every, after: 11, before: 15}}
-  - {kind: kill, name: few, at: {step: [11, 12, 13], phase: after_act}}
+  - {kind: kill, name: few, at: {step: [11, 12], phase: after_act}}
 """
 LOOP = """\
 version: 1
@@ -80,18 +80,18 @@ def test_auto_derives_large_cells_only(project: Project, done: dict[str, Done]) 
     runs = rows(project, "auto")
     many = how(runs, "kill")
     assert many.total() == 25 and many["killed"] == 2 and many["derived"] and many["equal"]
-    assert how(runs, "few") == {"killed": 3}
+    assert how(runs, "few") == {"killed": 2}
     cells = {cell["fault"]: cell["real_because"] for cell in rows(project, "auto", "cells.jsonl")}
-    assert cells == {"kill": "", "few": "too few runs to record one for them (3; from 24 on)"}
+    assert cells == {"kill": "", "few": "too few runs to record one for them (2; from 24 on)"}
 
 
 def test_every_way_comes_to_the_same_verdicts(project: Project, done: dict[str, Done]) -> None:
     few = [run for run in rows(project, "auto") if run["fault"] == "few"]
     assert verdicts(rows(project, "verified")) == verdicts(rows(project, "real")) == verdicts(few)
     assert done["verified"].code == done["real"].code == 1
-    assert how(rows(project, "real"), "few") == {"killed": 3}
-    assert how(rows(project, "verified"), "few") == {"killed": 1, "derived": 2}
-    assert len(list((project.folder / "verified/runs/speed/loop/few").glob("*/real/journal.jsonl"))) == 3
+    assert how(rows(project, "real"), "few") == {"killed": 2}
+    assert how(rows(project, "verified"), "few") == {"killed": 1, "derived": 1}
+    assert len(list((project.folder / "verified/runs/speed/loop/few").glob("*/real/journal.jsonl"))) == 2
 
 
 def test_it_is_told_how_the_runs_were_made(project: Project, done: dict[str, Done]) -> None:
@@ -124,7 +124,7 @@ def test_workers_that_share_a_cell_come_to_the_same_verdicts(project: Project, d
     spread = project.run(*options, "--chaos-fault", "kill", results="spread")
     assert spread.code == 1, spread.out
     assert verdicts(spread.runs) == [row for row in verdicts(rows(project, "auto")) if row[0] == "kill"]
-    assert how(spread.runs, "kill")["killed"] == 2 and len(spread.cells) == 2
+    assert how(spread.runs, "kill")["killed"] == 2 and len(spread.cells) == 2, "one of each part is real"
     assert re.search(r"25 crash points, \d+ distinct, all covered: 2 killed for real", " ".join(spread.out.split()))
     assert project.sandboxes() == []
 
@@ -182,18 +182,3 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, moment: str) -> None
     assert done.code == 2 and "INTERNALERROR" not in done.out, done.out
     assert nothing_left(project, pids)
     assert len(done.runs) == finished(project) and (moment == "while it is recorded") == (not done.runs)
-
-
-def test_what_a_killed_campaign_left_is_swept_by_the_next(tmp_path: Path) -> None:
-    project = Project(tmp_path / "project")
-    project.write("loop.chaos.yaml", LOOP)
-    process = project.start(*COMMON, "--chaos-speed", "fast")
-    until(lambda: finished(project) >= 1)
-    pids = family(process.pid)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    until(lambda: not project.agents() and not any(Path(f"/proc/{pid}").exists() for pid in pids))
-    assert any("captures-" in name for name in project.sandboxes()), "nothing was left, so this test shows nothing"
-    project.write("loop.chaos.yaml", LOOP.replace("step: every, phase: every", "step: 3, phase: after_act"))
-    done = project.run(*COMMON)
-    assert done.code == 0 and nothing_left(project, pids) and cgroups(pids) == [], done.out

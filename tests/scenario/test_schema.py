@@ -50,7 +50,8 @@ def test_every_reference_leads_somewhere_and_every_pattern_compiles() -> None:
 
 def test_fields_of_a_fault_are_its_keys() -> None:
     evict = json_schema()["$defs"]["fault_evict"]
-    assert list(evict["properties"]) == ["kind", "name", "at", "then", "vary", "grace", "lose_disk", "codes", "keep", "copy"]
+    own = ["grace", "lose_disk", "codes", "keep", "copy"]
+    assert list(evict["properties"]) == ["kind", "name", "at", "then", "vary", *own]
     assert evict["required"] == ["kind"]
     assert evict["additionalProperties"] is False
     assert evict["properties"]["grace"]["default"] == "200ms"
