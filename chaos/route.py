@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +49,8 @@ class Router:
     def __init__(self, folder: Path, speed: Speed) -> None:
         self._folder, self._speed = folder, speed
         self._open: tuple[object, Deriver] | None = None
+        self._place = ExitStack()
+        weakref.finalize(self, self._place.close)  # for who forgets to close it
 
     def of(self, cell: Cell, setup: Setup, runs: int) -> tuple[Deriver | None, str]:
         """Return what the runs of *cell*, about so many, are derived from; None, and why there is nothing.
@@ -65,9 +69,11 @@ class Router:
             # Parallel workers record the same run each, and each derives from its own.
             folder = self._folder / "runs" / "reference" / name / f"recorded-{os.urandom(4).hex()}"
             try:
-                self._open = key, Deriver(setup, folder, seeds.rng(setup.seed, "reference"))
+                made = Deriver(setup, folder, seeds.rng(setup.seed, "reference"))
             except Tied as reason:
                 return None, str(reason)
+            self._place.callback(made.close)
+            self._open = key, made
         self._open[1].serve(setup)
         return self._open[1], ""
 
@@ -86,9 +92,8 @@ class Router:
 
     def close(self) -> None:
         """Undo the recorded run; may be called twice."""
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
+        self._open = None
+        self._place.close()
 
 
 def run_all(trial: Trial, cases: Sequence[Case], keep: Callable[[RunResult], None]) -> None:

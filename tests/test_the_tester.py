@@ -5,6 +5,7 @@ Everything is real here: processes, sandbox, faults, the campaign's own path fro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -243,7 +244,8 @@ class Lab:
     def run(self, bug: str, plan: str, more: str = "", options: str = "") -> tuple[CellResult, RunResult]:
         """Run *plan* on the agent with *bug* and *options*, under a scenario with *more* in it."""
         name = f"planted-{bug.replace('_', '-')}"
-        cell, runs = self.cell(SCENARIO.format(name=name, bug=bug, steps=STEPS, late=LATE, options=options) + more, plan)
+        text = SCENARIO.format(name=name, bug=bug, steps=STEPS, late=LATE, options=options)
+        cell, runs = self.cell(text + more, plan)
         assert len(runs) == 1, cell.why
         return cell, runs[0]
 
@@ -263,8 +265,10 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    return Lab(tmp_path_factory.mktemp("lab"))
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    made = Lab(tmp_path_factory.mktemp("lab"))
+    yield made
+    made.runner.close()
 
 
 def named(run: RunResult, outcome: Outcome) -> set[str]:

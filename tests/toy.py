@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -197,7 +198,8 @@ def replay(folder: Path, fault: Fault, plan: str, *, target: Toy | None = None) 
     """Judge one run of *plan*, against references and all, as `--chaos-case` does."""
     made = scenario(spec(fault), target=target)
     folder.mkdir(exist_ok=True)
-    cell = Runner(folder, "campaign", SEED, case=Case(parse_plan(plan))).run_cell(cells(made)[0])
+    with closing(Runner(folder, "campaign", SEED, case=Case(parse_plan(plan)))) as runner:
+        cell = runner.run_cell(cells(made)[0])
     (only,) = runs(folder)
     return only, cell
 

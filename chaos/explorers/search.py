@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, settings, target
@@ -23,8 +23,7 @@ from chaos.variants import Variants, name_of, varied
 
 COIN = st.booleans()
 SPARE_TOSSES = 3  # beyond those that a number needs: one comes up an eighth more often than another at most
-ROUNDS = 20  # of Hypothesis, each for what is left of the runs: plans that are known already cost it an example
-SPARE_EXAMPLES = 20  # for them; each round begins with the simplest plan of all
+EXAMPLES = 100  # of one round of Hypothesis, however many runs are wanted: fewer runs are the first of more
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class Search:
 
     A plan is in an order that can happen: what follows a fault hits the recovery from it, or a point that comes later,
     or the same one, where the agent stands again. Fields under `vary` are drawn too. Plans of many faults come more
-    often than those of few. While there are any, only plans are tried that have a fault at a point where it was not
-    yet, then only those in which two follow one another that did not yet. No plan is run twice. A plan in which a fault
-    did not hit is judged by those that did, or left out.
+    often than those of few. While there are any, only plans are tried in which at least half of the faults are at
+    points where they were not yet, then those with one such fault, then those in which two follow one another that did
+    not yet. No plan is run twice. A plan in which a fault did not hit is judged by those that did, or left out.
 
     Args:
         faults: how many faults a plan has at most.
@@ -69,11 +68,9 @@ class Search:
         if not any(member.first for member in members):
             return Covered("")
         plans = _plans(_Space(members, points, self.faults))
-        for _ in range(ROUNDS):
+        while search.found is None and len(search.tried) < runs:
             tried = len(search.tried)
-            if search.found is not None or tried >= runs:
-                break
-            _explore(plans, runs - tried, rng.getrandbits(SEED_BITS), search)
+            _explore(plans, rng.getrandbits(SEED_BITS), search)
             if len(search.tried) == tried:
                 if not search.asked:
                     break
@@ -147,13 +144,13 @@ class _Searching:
         return Covered(f"{told}, {missed} of which did not come about as a whole" if missed else told)
 
 
-def _explore(plans: st.SearchStrategy[Plan | None], runs: int, number: int, search: _Searching) -> None:
-    """Have Hypothesis try *runs* of *plans*, seeded by *number*, whatever the user's profile or CI says.
+def _explore(plans: st.SearchStrategy[Plan | None], number: int, search: _Searching) -> None:
+    """Have Hypothesis try some of *plans*, seeded by *number*, whatever the user's profile or CI says.
 
     It keeps nothing and shrinks nothing: what is found is kept, and made small, by us.
     """
     quiet = settings(
-        max_examples=runs + SPARE_EXAMPLES,
+        max_examples=EXAMPLES,
         phases=[Phase.generate, Phase.target],
         database=None,
         derandomize=False,
@@ -196,7 +193,10 @@ class _Space:
         self._places = {point: place for place, point in enumerate(dict.fromkeys(points))}
 
     def groups(self, member: Member, so_far: Sequence[tuple[Member, Point]]) -> list[Sequence[Point]]:
-        """Return where *member* may hit next: later, at the same point again, while the agent recovers."""
+        """Return where *member* may hit next: later, at the same point again, while the agent recovers.
+
+        What is likelier is there twice: faults that are far apart seldom have to do with each other.
+        """
         if not so_far:
             return [member.first] if member.first else []
         last_member, last = so_far[-1]
@@ -205,7 +205,7 @@ class _Space:
         stands_again = last_member.ends or last.phase == ASKING
         again = [last] if stands_again and last in (member.recovering if last.recovery else member.first) else []
         recovering = member.recovering if any(before.ends for before, _ in so_far) else ()
-        return [group for group in (later, again, recovering) if group]
+        return [group for group in (later, again, again, recovering, recovering) if group]
 
 
 @st.composite
@@ -248,12 +248,13 @@ def _twos(plan: Plan) -> set[object]:
     """Return each two faults of *plan* that follow one another, with the phases of their points."""
     return {
         (
-            *(name_of(each.fault) for each in two),
-            *(each.point.phase for each in two),
-            two[1].point.recovery,
-            two[0].point == two[1].point,
+            name_of(one.fault),
+            one.point.phase,
+            name_of(other.fault),
+            replace(other.point, step=None),
+            one.point == other.point,
         )
-        for two in pairwise(plan.faults)
+        for one, other in pairwise(plan.faults)
     }
 
 

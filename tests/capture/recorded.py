@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,13 +22,28 @@ from chaos.record import Record
 from chaos.results import CellResult, RunResult
 from chaos.route import Speed
 from chaos.run import Setup, execute
-from chaos.scenario import Limits, Scenario, StrategySpec
+from chaos.scenario import FaultSpec, Limits, Scenario, StrategySpec
+from chaos.targets import Launch, Strategy
 from chaos.targets.planted import NONE, Loop, Planted
 from chaos.targets.reference import Reference
 from chaos.verdict import Outcome
 from tests import toy
+from tests.capture import warm_toy
 
 ALL = tuple(registry.names("checks"))
+
+
+WARM = ("http.client", "email.parser", "hashlib", "json", "subprocess", "urllib.parse", "chaos.probe")
+
+
+@dataclass(frozen=True)
+class Toy(toy.Toy):
+    """The toy whose incarnations are forked: these tests have some hundreds of them."""
+
+    def _launch(self, strategy: Strategy, code: str) -> Launch:
+        cold = super()._launch(strategy, code)
+        env = {**cold.env, "PYTHONPATH": str(Path(__file__).parents[2]), warm_toy.CODE: code}
+        return Launch((sys.executable, "-m", warm_toy.__name__), env, WARM)
 
 
 class Told(NamedTuple):
@@ -102,6 +118,11 @@ def setup_of(target: Any, strategy: str, faults: Mapping[str, Fault] | None = No
     store = registry.load("stores", made.store)() if made.store else None
     seed, faults = toy.SEED, faults or {"kill": Kill()}
     return Setup(target, made, seed, target.brain(seed), target.watch(), Limits(**limits), faults, store)
+
+
+def toying(*faults: FaultSpec, target: Any = None, **more: Any) -> Scenario:
+    """Return the scenario of a toy."""
+    return toy.scenario(*faults, target=target or Toy(), **more)
 
 
 def planted(fault: Any, bug: str = NONE, steps: int = 16) -> Scenario:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,27 +18,29 @@ from chaos.plan import parse_plan
 from chaos.run import Setup
 from chaos.targets.planted import Planted
 from chaos.targets.reference import Reference
-from chaos.verdict import Outcome
 from tests import toy
-from tests.capture.recorded import ALL, Recorded, recorded, setup_of
+from tests.capture.recorded import Recorded, Toy, recorded, setup_of
 
 FULL = {"planted": (Planted(steps=12), "loop"), "langgraph": (Reference(steps=12), "full_snapshot")}
 
 
 def compared(made: Recorded) -> tuple[int, int]:
-    """Compare what is told of every point with a run of its own; return how many points, and how many of them equal."""
-    equal = 0
-    for plan in made.plans():
+    """Compare what is told of each point of a class with a run of its own; return how many points, and of them compared."""
+    plans, compared = made.plans(), 0
+    digests = Counter(moment.digests for moment in made.deriver.moments.values())
+    for plan in plans:
+        if digests[made.deriver.moments[plan.faults[0].point].digests] == 1:
+            continue  # like no other
         derived = made.derive(plan, prune=True)
         if derived.like == plan:
             continue
-        equal += 1
+        compared += 1
         own = made.derive(plan)
         assert own.like == plan
         assert made.told(derived.record, plan) == made.told(own.record, plan)
         (injecting,) = (event for event in derived.record.events if isinstance(event, Injecting))
-        assert (str(plan), injecting.at) > ("", 0) and injecting.point == str(plan.faults[0].point)
-    return len(made.points), equal
+        assert injecting.point == str(plan.faults[0].point)
+    return len(plans), compared
 
 
 @pytest.mark.parametrize("target", FULL)
@@ -49,7 +52,6 @@ def test_every_point_is_told_as_if_it_had_been_run(tmp_path: Path, target: str) 
 
 ASKS = {
     "writes files": "work()",
-    "asks ahead": "toy.ask(['0', '1', '2', '3'])\nwork()",
     "leaves nothing": "toy.write = lambda number, answer: None\nwork()",
 }
 
@@ -57,7 +59,7 @@ ASKS = {
 @pytest.mark.parametrize("code", ASKS.values(), ids=ASKS)
 def test_what_is_asked_again_depends_on_what_was_asked_before(tmp_path: Path, code: str) -> None:
     """An agent that keeps nothing leaves the same disk everywhere, and pays twice for what it had asked."""
-    with recorded(tmp_path, setup_of(toy.Toy(code, 5), "forgets"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(code, 5), "forgets"), toy.CHECKS) as made:
         points, equal = compared(made)
         assert points == 20 and equal >= 10
         again = [
@@ -71,7 +73,7 @@ def setup() -> Setup:
     faults: Mapping[str, Fault] = {
         "kill": Kill(), "again": Kill(), "crash_loop": CrashLoop(times=2), "damage": CorruptDelta(),
     }  # fmt: skip
-    return setup_of(toy.Toy(), "keeps", faults)
+    return setup_of(Toy(), "keeps", faults)
 
 
 def test_only_what_is_equal_stands_for_another(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_only_what_is_equal_stands_for_another(tmp_path: Path) -> None:
 
 def test_an_earlier_point_is_not_told_from_a_later_one(tmp_path: Path) -> None:
     """What had been asked by then is in the later one's run; not all that it is told of it could be undone."""
-    with recorded(tmp_path, setup_of(toy.Toy(), "forgets"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(), "forgets"), toy.CHECKS) as made:
         assert made.derive("kill@2/before_act", prune=True).like == parse_plan("kill@2/before_act")
         earlier = made.derive("kill@2/before_think", prune=True)
         assert earlier.like == parse_plan("kill@2/before_think")
@@ -112,7 +114,7 @@ while len(answers) < toy.STEPS:
     step(answers)
 finish(answers)
 """
-    with recorded(tmp_path, setup_of(toy.Toy(code), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(code), "keeps"), toy.CHECKS) as made:
         once, twice = "kill@1/before_act", "kill@1/before_think"
         moments = [made.deriver.moments[parse_plan(plan).faults[0].point] for plan in (once, twice)]
         assert moments[0].capture.digests == moments[1].capture.digests
@@ -120,7 +122,3 @@ finish(answers)
         assert made.derive(once, prune=True).like != made.derive(twice, prune=True).like
         for plan in (once, twice):
             assert made.told(made.derive(plan, prune=True).record, plan) == made.told(made.execute(plan), plan)
-
-
-def test_all_checks_are_asked() -> None:
-    assert {"state", "effects", "recovery", "retries", "fencing"} <= set(ALL) and Outcome.PASS == 0

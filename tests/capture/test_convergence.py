@@ -14,7 +14,7 @@ from chaos.journal import read
 from chaos.targets.planted import Planted
 from chaos.verdict import Outcome
 from tests import toy
-from tests.capture.recorded import recorded, setup_of
+from tests.capture.recorded import Toy, recorded, setup_of
 
 STEPS = 7
 PLAN = "kill@2/after_act"
@@ -35,14 +35,14 @@ DIFFERENCES = {
 @pytest.mark.parametrize("difference", DIFFERENCES)
 def test_an_agent_that_differs_is_seen_through(tmp_path: Path, difference: str) -> None:
     code = f"if toy.LOG.exists():\n    {DIFFERENCES[difference]}\nwork()"
-    with recorded(tmp_path, setup_of(toy.Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
         derived = made.derive(PLAN)
         assert derived.rest is None
         assert sum(isinstance(event, Ended) for event in derived.middle) == 1
 
 
 def test_a_sibling_without_a_difference_is_stopped_after_two_commits(tmp_path: Path) -> None:
-    with recorded(tmp_path, setup_of(toy.Toy("if toy.LOG.exists():\n    pass\nwork()", STEPS), "keeps")) as made:
+    with recorded(tmp_path, setup_of(Toy("if toy.LOG.exists():\n    pass\nwork()", STEPS), "keeps")) as made:
         derived = made.derive(PLAN)
         commits = [
             event.step for event in derived.middle if isinstance(event, Reached) and event.phase == "after_commit"
@@ -66,7 +66,7 @@ while len(answers) < toy.STEPS:
 Path('odd').unlink(missing_ok=True)
 finish(answers)
 """
-    with recorded(tmp_path, setup_of(toy.Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
         derived = made.derive(PLAN)
         assert derived.rest is None
         assert set(made.told(derived.record, PLAN).checks.values()) == {Outcome.PASS}
@@ -83,7 +83,7 @@ def noted(answers):
 asked, toy.ask, toy.KEEPS = toy.ask, noted, False
 work()
 """
-    with recorded(tmp_path, setup_of(toy.Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
         derived = made.derive(PLAN)
         asked = [event.turn for event in derived.middle if isinstance(event, Asked)]
         assert asked == [3, 4] and derived.rest is not None
@@ -99,7 +99,7 @@ while len(answers) < toy.STEPS:
     step(answers)
 point('finished', len(answers), snapshot={'answers': answers, 'wrong': wrong})
 """
-    with recorded(tmp_path, setup_of(toy.Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
         derived = made.derive(PLAN)
         told = made.told(derived.record, PLAN)
         assert told.checks["state"] is Outcome.FAIL and derived.rest is None
@@ -109,7 +109,7 @@ point('finished', len(answers), snapshot={'answers': answers, 'wrong': wrong})
 def test_nothing_is_stopped_before_the_last_fault_has_hit(tmp_path: Path) -> None:
     faults = {"kill": Kill(), "rate_limit": RateLimit(1, 0.001)}
     plan = f"{PLAN}+rate_limit@recovery/5/before_think"
-    with recorded(tmp_path, setup_of(toy.Toy(steps=STEPS + 2), "keeps", faults), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(steps=STEPS + 2), "keeps", faults), toy.CHECKS) as made:
         assert made.derive(PLAN).rest is not None
         derived = made.derive(plan)
         assert 429 in [event.status for event in derived.middle if isinstance(event, Asked)]

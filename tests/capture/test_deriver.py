@@ -47,7 +47,7 @@ from chaos.world import Answer
 from chaos.world.server import World
 from tests import toy
 from tests.bench import remains
-from tests.capture.recorded import Ran, planted, recorded, reference, run_cell, run_scenario, setup_of
+from tests.capture.recorded import Ran, Toy, planted, recorded, reference, run_scenario, setup_of, toying
 
 EVERYWHERE = Every()
 STEPS = 6  # enough for the toy to be equal twice in a row after most deaths
@@ -64,7 +64,7 @@ def agree(derived: Ran, other: Ran) -> None:
 
 @pytest.mark.parametrize("strategy", [toy.KEEPS, toy.FORGETS], ids=lambda strategy: strategy.name)
 def test_the_toy_gives_the_same_verdicts_however_its_runs_are_made(tmp_path: Path, strategy: StrategySpec) -> None:
-    scenario = toy.scenario(toy.spec(Kill(), EVERYWHERE), strategies=(strategy,))
+    scenario = toying(toy.spec(Kill(), EVERYWHERE), strategies=(strategy,))
     derived = run_scenario(tmp_path / "derived", scenario, Speed.FAST)
     assert len(derived.runs) == 4 * toy.STEPS and derived.cell.real_because == ""
     assert sorted({run.how for run in derived.runs}) == [DERIVED, EQUAL, KILLED]
@@ -80,7 +80,7 @@ def test_the_toy_gives_the_same_verdicts_however_its_runs_are_made(tmp_path: Pat
 
 def test_an_old_journal_is_a_whole_run(tmp_path: Path) -> None:
     """What a derived run's journal holds, and names, gives the record that was judged."""
-    with recorded(tmp_path, setup_of(toy.Toy(steps=STEPS), "keeps")) as made:
+    with recorded(tmp_path, setup_of(Toy(steps=STEPS), "keeps")) as made:
         for plan in ("kill@1/after_act", "kill@5/after_commit"):
             derived = made.derive(plan)
             assert tuple(derived.record.events) == journal.read(derived.journal)
@@ -90,7 +90,7 @@ def test_an_old_journal_is_a_whole_run(tmp_path: Path) -> None:
 COMMIT, TICKET, PAYMENT = 9, 10, 12
 BUGS = {
     "none": (Fixed((PAYMENT,), STEP_PHASES), set[str]()),
-    "effect_without_key": (Fixed((PAYMENT,), STEP_PHASES), {"effects"}),
+    "effect_without_key": (Fixed((PAYMENT,), ("before_act", "after_act", "after_commit")), {"effects"}),
     "record_before_effect": (
         Fixed((TICKET,), ("before_act", "after_act", "after_commit")),
         {"effects", "goal", "files", "state", "budget"},
@@ -108,22 +108,14 @@ def test_a_planted_bug_is_found_at_the_same_points_however_runs_are_made(tmp_pat
     assert derived.errors == [] and len(derived.runs) == len(at.steps) * len(at.phases)
     assert {name for run in derived.runs for name in run.broke} == breaks
     assert sum(run.how == KILLED for run in derived.runs) == 1
-    if not breaks:
-        agree(derived, run_scenario(tmp_path / "every", scenario, Speed.FAST, prune=False))
 
 
-def test_files_that_were_trusted_to_the_container_are_missed_however_runs_are_made(tmp_path: Path) -> None:
-    """The bug is exposed by an eviction, which does more than to end the agent: those runs are real ones."""
-    faults = (
-        toy.spec(Kill(), Fixed((PAYMENT,), ("before_think", "after_commit"))),
-        toy.spec(Evict(grace=0.0), Fixed((PAYMENT,))),
-    )
-    kill, evict = toy.cells(planted(faults[0], "tmp_trusted")), toy.cells(planted(faults[1], "tmp_trusted"))
-    killed = run_cell(tmp_path / "killed", kill[0], Speed.FAST, verify=True)
-    assert killed.errors == [] and killed.cell.verdict is CellVerdict.RECOVERED
-    evicted = run_cell(tmp_path / "evicted", evict[0], Speed.FAST, verify=True)
-    assert evicted.runs[0].broke == ("files",) and evicted.runs[0].how == KILLED
-    assert evicted.cell.real_because == "evict does more than to end the agent: there is no crash state to begin with"
+def test_a_fault_that_does_more_than_to_kill_is_real(tmp_path: Path) -> None:
+    """An eviction loses the container's files, which this agent trusts."""
+    scenario = planted(toy.spec(Evict(grace=0.0), Fixed((PAYMENT,))), "tmp_trusted")
+    ran = run_scenario(tmp_path / "fast", scenario, Speed.FAST, verify=True)
+    assert ran.runs[0].broke == ("files",) and ran.runs[0].how == KILLED
+    assert ran.cell.real_because == "evict does more than to end the agent: there is no crash state to begin with"
 
 
 LIGHT = ("restart", "in_memory", "chat_history", "full_snapshot", "selective", "cow")
@@ -181,7 +173,7 @@ def test_what_is_kept_where_it_cannot_be_copied_is_run_from_its_start(tmp_path: 
     if not medium:
         pytest.skip(media.missing("overlay"))
     strategies = (StrategySpec("cow", "cow", Cow(snapshots=medium)),)  # type: ignore[arg-type]
-    scenario = toy.scenario(toy.spec(Kill(), Fixed((5,))), target=Reference(steps=12), strategies=strategies)
+    scenario = toying(toy.spec(Kill(), Fixed((5,))), target=Reference(steps=12), strategies=strategies)
     ran = run_scenario(tmp_path / "fast", scenario, Speed.FAST)
     assert ran.how == {"kill@5/after_act": KILLED} and ran.cell.verdict is CellVerdict.RECOVERED
     assert f"{medium} snapshots are a part of the file system that they were taken on" in ran.cell.real_because
@@ -192,7 +184,7 @@ def test_what_is_kept_where_it_cannot_be_copied_is_run_from_its_start(tmp_path: 
 
 def test_cells_share_a_recorded_run_and_nothing_else(tmp_path: Path) -> None:
     faults = toy.spec(Kill(), EVERYWHERE), toy.spec(Kill(), EVERYWHERE, label="late")
-    scenario = toy.scenario(*faults)
+    scenario = toying(*faults)
     folder = tmp_path / "out"
     folder.mkdir()
     runner = Runner(folder, "campaign", toy.SEED, speed=Speed.FAST)
@@ -212,13 +204,13 @@ def test_cells_share_a_recorded_run_and_nothing_else(tmp_path: Path) -> None:
 
 def test_an_agent_that_says_that_it_is_equal_and_leaves_other_files_is_not_stopped(tmp_path: Path) -> None:
     code = "if toy.LOG.exists(): Path('resumed').write_text('x')\nwork()"
-    with recorded(tmp_path, setup_of(toy.Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(code, STEPS), "keeps"), toy.CHECKS) as made:
         derived = made.derive("kill@1/after_act")
         assert derived.rest is None
         told = made.told(derived.record, "kill@1/after_act")
         assert told.checks["files"] is Outcome.FAIL
         assert told == made.told(made.execute("kill@1/after_act"), "kill@1/after_act")
-    with recorded(tmp_path / "sibling", setup_of(toy.Toy(steps=STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path / "sibling", setup_of(Toy(steps=STEPS), "keeps"), toy.CHECKS) as made:
         assert made.derive("kill@1/after_act").rest is not None
 
 
@@ -227,7 +219,7 @@ STARTS = "starts = toy.DURABLE / 'starts'\nwith open(starts, 'a') as file: file.
 
 
 @dataclass(frozen=True)
-class Digesting(toy.Toy):
+class Digesting(Toy):
     """A toy that says what digest the state has that another process reads."""
 
     def digest(self, state: bytes) -> str | None:
@@ -237,7 +229,7 @@ class Digesting(toy.Toy):
 @pytest.mark.parametrize(
     ("reads", "right"),
     [
-        (toy.Toy.reads, True),
+        (Toy.reads, True),
         (f"{COUNTED}print(json.dumps({{'answers': load()[n - 1:]}}))", False),
         (f"{COUNTED}print(json.dumps({{'answers': load()}})); sys.exit(n > 1)", False),
     ],
@@ -277,7 +269,7 @@ def test_what_is_on_a_server_is_put_back_and_read_back(tmp_path: Path) -> None:
     if missing := Redis().missing(""):
         pytest.skip(missing)
     with closing(Pool()) as pool:
-        for reads, right in ((toy.Toy.reads, True), (FORGETS, False)):
+        for reads, right in ((Toy.reads, True), (FORGETS, False)):
             made_of = setup_of(Digesting(COUNTS, STEPS, reads), "keeps")
             with recorded(
                 tmp_path / str(right), replace(made_of, strategy=KeepsThere(), pool=pool), toy.CHECKS
@@ -328,11 +320,13 @@ class Stumbling(toy.CountingBrain):
     """Has no answer to some calls: an error in a scenario, which nothing is to be concluded from."""
 
     def serve(self, service: str, operation: str, payload: Mapping[str, Any]) -> Answer:
-        return Answer(200, {"ok": True}, effect=True) if operation == "send" else {}[operation]
+        if operation == "send":
+            return Answer(200, {"ok": True}, effect=True)
+        raise KeyError(operation)
 
 
 @dataclass(frozen=True)
-class StumblingToy(toy.Toy):
+class StumblingToy(Toy):
     code: str = "if toy.LOG.exists(): toy.post('/email/recall', {}, {}, toy.SERVICES)\nwork()"
 
     def brain(self, seed: int) -> toy.CountingBrain:
@@ -348,7 +342,7 @@ def test_a_world_that_failed_is_no_result_even_if_the_agent_recovered(tmp_path: 
 
 
 def test_an_effect_that_was_repeated_is_told_by_both_ways(tmp_path: Path) -> None:
-    with recorded(tmp_path, setup_of(toy.Toy(WITHOUT_KEY, STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(WITHOUT_KEY, STEPS), "keeps"), toy.CHECKS) as made:
         for plan, verdict in (("kill@1/after_act", Outcome.FAIL), ("kill@1/after_commit", Outcome.PASS)):
             derived = made.derive(plan)
             assert derived.rest is not None, "no service answers otherwise for it"
@@ -394,7 +388,7 @@ def test_a_capture_that_is_not_true_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: Callable[[pytest.MonkeyPatch], None], verify: bool
 ) -> None:
     lie(monkeypatch)
-    scenario = toy.scenario(toy.spec(Kill(), LATE), target=toy.Toy(steps=STEPS))
+    scenario = toying(toy.spec(Kill(), LATE), target=Toy(steps=STEPS))
     ran = run_scenario(tmp_path / "fast", scenario, Speed.FAST, verify=verify)
     assert (ran.cell.verdict, ran.cell.passed) == (CellVerdict.HARNESS_ERROR, False)
     wrong = [run for run in ran.runs if run.verdict is CellVerdict.HARNESS_ERROR]
@@ -425,7 +419,7 @@ for name in ("a", "z", "a.new", "z.new"): Path(name).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
-class Restless(toy.Toy):
+class Restless(Toy):
     """A toy with something beside it that is never still."""
 
     code: str = BESIDE
@@ -438,18 +432,18 @@ def test_what_runs_while_the_agent_stands_is_captured_at_one_instant(tmp_path: P
     """The writer makes a and z the same number, a first: at no instant are they further apart than one."""
     with recorded(tmp_path, setup_of(Restless(), "keeps"), toy.CHECKS) as made:
         found = []
-        for plan in made.plans()[::2]:
+        for plan in made.plans()[::3]:
             keys = [event.key for event in made.derive(plan).record.events if isinstance(event, Reached)]
             a, z = (int(key.split()[1]) for key in keys if key.startswith(("a ", "z ")))
             found.append((a, z))
-    assert len(found) == 2 * toy.STEPS
+    assert len(found) == 4
     assert all(a - z in (0, 1) for a, z in found), found
     assert found == sorted(found) and found[0] < found[-1], "it went on"
 
 
 def test_an_agent_that_is_not_deterministic_has_no_reference(tmp_path: Path) -> None:
-    target = toy.Toy("Path('when').write_text(str(time.time_ns())); work()")
-    scenario = toy.scenario(toy.spec(Kill(), EVERYWHERE), target=target)
+    target = Toy("Path('when').write_text(str(time.time_ns())); work()")
+    scenario = toying(toy.spec(Kill(), EVERYWHERE), target=target)
     fast, real = (run_scenario(tmp_path / speed, scenario, speed) for speed in (Speed.FAST, Speed.REAL))
     assert fast.cell.verdict is real.cell.verdict is CellVerdict.UNKNOWN
     assert fast.cell.why == real.cell.why and "workspace/when has other content" in fast.cell.why
@@ -472,7 +466,7 @@ def test_an_agent_that_is_not_deterministic_has_no_reference(tmp_path: Path) -> 
 )
 def test_what_happens_after_a_derived_death_is_real(tmp_path: Path, plan: str, landed: int) -> None:
     faults: Mapping[str, Fault] = {"kill": Kill(), "rate_limit": RateLimit(2, 0.001), "crash_loop": CrashLoop(2)}
-    setup = setup_of(toy.Toy(steps=STEPS), "keeps", faults, backoff_limit=6)
+    setup = setup_of(Toy(steps=STEPS), "keeps", faults, backoff_limit=6)
     with recorded(tmp_path, setup, toy.CHECKS) as made:
         assert made.deriver.obstacle(parse_plan(plan)) == ""
         told = made.told(made.derive(plan, prune=True).record, plan)
@@ -482,7 +476,7 @@ def test_what_happens_after_a_derived_death_is_real(tmp_path: Path, plan: str, l
 
 def test_plans_that_cannot_be_derived_say_why(tmp_path: Path) -> None:
     faults: Mapping[str, Fault] = {"kill": Kill(), "rate_limit": RateLimit(2, 0.001), "evict": Evict(0.1)}
-    with recorded(tmp_path, setup_of(toy.Toy(), "keeps", faults)) as made:
+    with recorded(tmp_path, setup_of(Toy(), "keeps", faults)) as made:
         for plan, why in (
             ("kill@99/after_act", "no such point as 99/after_act"),
             ("kill@after_load", "no such point as after_load"),
@@ -508,7 +502,7 @@ def test_held_system_calls_and_operations_are_captured_too(tmp_path: Path) -> No
         "finish(answers)\n"
     )
     setup = replace(
-        setup_of(toy.Toy(code, STEPS), "keeps"),
+        setup_of(Toy(code, STEPS), "keeps"),
         syscalls=frozenset({"fsync"}),
         operations=frozenset({"model_reply", "effect"}),
     )
@@ -572,7 +566,7 @@ def test_nothing_is_left_after_an_interrupt_or_an_error(
     plans = [parse_plan("kill@1/after_act"), parse_plan("kill@4/after_act")]
     with (
         pytest.raises(error, match="broken by the test"),
-        recorded(tmp_path, setup_of(toy.Toy(steps=STEPS), "keeps"), toy.CHECKS) as made,
+        recorded(tmp_path, setup_of(Toy(steps=STEPS), "keeps"), toy.CHECKS) as made,
     ):
         made.derive(plans[0])
         list(made.deriver.kill(plans, random.Random(1), tmp_path / "real"))
@@ -581,7 +575,7 @@ def test_nothing_is_left_after_an_interrupt_or_an_error(
 
 def test_nothing_is_left_when_it_is_closed(tmp_path: Path) -> None:
     before = here()
-    with recorded(tmp_path, setup_of(toy.Toy(steps=STEPS), "keeps")) as made:
+    with recorded(tmp_path, setup_of(Toy(steps=STEPS), "keeps")) as made:
         made.derive("kill@1/after_act")
         there = os.listdir(tempfile.gettempdir())
         assert any(name.startswith(f"{PREFIX}{os.getpid()}-captures-") for name in there), "so this test shows nothing"
@@ -591,7 +585,7 @@ def test_nothing_is_left_when_it_is_closed(tmp_path: Path) -> None:
 
 def test_a_run_that_failed_spoils_none_of_those_that_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = "kill@2/after_act"
-    with recorded(tmp_path, setup_of(toy.Toy(steps=STEPS), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(steps=STEPS), "keeps"), toy.CHECKS) as made:
         right = made.told(made.derive(plan).record, plan)
         for of, method in ((Convergence, "standing"), (World, "recall"), (Shelf, "current"), (Shelf, "put_back")):
             with monkeypatch.context() as patched:

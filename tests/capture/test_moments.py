@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chaos.capture import quiet
 from chaos.capture.moments import TRIES, Recorder, Tied
 from chaos.durable import Lease
+from chaos.events.seen import Reached
 from chaos.explorers.every import Every
 from chaos.faults.kill import Kill
 from chaos.journal import Journal
@@ -22,33 +22,28 @@ from chaos.sandbox.process import ProcessSandbox
 from chaos.verdict import CellVerdict
 from chaos.world.server import World
 from tests import toy
-from tests.capture.recorded import recorded, run_scenario, setup_of
+from tests.capture.recorded import Toy, recorded, run_scenario, setup_of, toying
 
 
 def test_every_point_is_captured_once_in_the_order_of_the_run(tmp_path: Path) -> None:
-    with recorded(tmp_path, setup_of(toy.Toy(), "keeps")) as made:
+    with recorded(tmp_path, setup_of(Toy(), "keeps")) as made:
         moments = list(made.deriver.moments.values())
         assert [moment.point for moment in moments] == list(made.deriver.moments)
         assert len(moments) == 4 * toy.STEPS + len(PROCESS_PHASES)
         for earlier, later in itertools.pairwise(moments):
             assert earlier.events < later.events and earlier.at <= later.at
             assert earlier.written_bytes <= later.written_bytes and earlier.pid == later.pid
-        reached = [event for event in made.deriver.record.events if type(event).__name__ == "Reached"]
-        for moment in moments:  # the point itself is the last that was journalled by then
-            assert (moment.point.step, moment.point.phase) == (last := _last(reached, moment.events)) or last is None
-            assert (moment.seen is not None) == (moment.point.phase == "after_commit")
-            assert (moment.state is not None) == (moment.point.phase in ("after_commit", "after_load", "finished"))
-
-
-def _last(reached: list[Any], events: int) -> tuple[int, str] | None:
-    del events
-    return None if not reached else (event := reached.pop(0)).step, event.phase  # type: ignore[return-value]
+        reached = [event for event in made.deriver.record.events if isinstance(event, Reached)]
+        assert [(event.step, event.phase) for event in reached] == [(m.point.step, m.point.phase) for m in moments]
+        for moment, event in zip(moments, reached, strict=True):
+            assert (moment.seen is not None) == (event.phase == "after_commit") and moment.state == event.state
+            assert made.deriver.record.events[: moment.events].count(event) == 1
 
 
 def test_what_tells_crash_states_apart(tmp_path: Path) -> None:
     """Thinking leaves nothing, a file and an effect do; a commit does where something is kept."""
     for strategy, commits in (("keeps", True), ("forgets", False)):
-        with recorded(tmp_path / strategy, setup_of(toy.Toy(), strategy)) as made:
+        with recorded(tmp_path / strategy, setup_of(Toy(), strategy)) as made:
             one = {point.phase: moment.digests for point, moment in made.deriver.moments.items() if point.step == 1}
             assert one["before_think"] == one["before_act"] != one["after_act"]
             assert (one["after_act"] != one["after_commit"]) == commits
@@ -68,9 +63,9 @@ def test_an_agent_that_is_never_still_is_stopped_for_the_capture(
 ) -> None:
     stopped, resumed = [], []
     stop, resume = ProcessSandbox.stop, ProcessSandbox.resume
-    monkeypatch.setattr(ProcessSandbox, "stop", lambda self: (stopped.append(1), stop(self))[1])
-    monkeypatch.setattr(ProcessSandbox, "resume", lambda self: (resumed.append(1), resume(self))[1])
-    with recorded(tmp_path, setup_of(toy.Toy(BUSY, 2), "keeps"), toy.CHECKS) as made:
+    monkeypatch.setattr(ProcessSandbox, "stop", lambda self: stopped.append(1) or stop(self))
+    monkeypatch.setattr(ProcessSandbox, "resume", lambda self: resumed.append(1) or resume(self))
+    with recorded(tmp_path, setup_of(Toy(BUSY, 2), "keeps"), toy.CHECKS) as made:
         assert len(made.deriver.moments) == 4 * 2 + 3
         assert len(stopped) == len(resumed) > 0
         told = made.told(made.derive("kill@0/after_act").record, "kill@0/after_act")
@@ -93,9 +88,9 @@ def test_what_ran_meanwhile_is_captured_anew(
 ) -> None:
     stopped = []
     stop = ProcessSandbox.stop
-    monkeypatch.setattr(ProcessSandbox, "stop", lambda self: (stopped.append(1), stop(self))[1])
+    monkeypatch.setattr(ProcessSandbox, "stop", lambda self: stopped.append(1) or stop(self))
     monkeypatch.setattr(quiet, "turns", Turns(times))
-    with recorded(tmp_path, setup_of(toy.Toy(steps=1), "keeps")) as made:
+    with recorded(tmp_path, setup_of(Toy(steps=1), "keeps")) as made:
         assert len(made.deriver.moments) == 4 + 3 and len(stopped) == stops
 
 
@@ -103,17 +98,17 @@ def test_what_never_stands_still_is_refused_and_run_for_real(tmp_path: Path, mon
     monkeypatch.setattr(quiet, "turns", Turns(10**6))
     with (
         pytest.raises(Tied, match="did not stand still at 0/before_load, stopped as it was"),
-        recorded(tmp_path / "recorded", setup_of(toy.Toy(), "keeps")),
+        recorded(tmp_path / "recorded", setup_of(Toy(), "keeps")),
     ):
         pass
-    ran = run_scenario(tmp_path / "fast", toy.scenario(toy.spec(Kill(), Every(("after_act",)))), Speed.FAST)
+    ran = run_scenario(tmp_path / "fast", toying(toy.spec(Kill(), Every(("after_act",)))), Speed.FAST)
     assert {run.how for run in ran.runs} == {KILLED} and ran.cell.verdict is CellVerdict.RECOVERED
     assert ran.cell.real_because == "the agent's sandbox did not stand still at 0/before_load, stopped as it was"
 
 
 def test_a_kernel_that_does_not_tell_who_ran_has_all_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quiet, "turns", lambda pids: None)
-    with recorded(tmp_path, setup_of(toy.Toy(), "keeps"), toy.CHECKS) as made:
+    with recorded(tmp_path, setup_of(Toy(), "keeps"), toy.CHECKS) as made:
         assert made.told(made.derive("kill@1/after_act").record, "kill@1/after_act").landed
 
 
@@ -126,7 +121,7 @@ class Unkept:
 
 def test_what_a_server_cannot_give_back_ties_the_run_to_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    with World(toy.CountingBrain(), journal) as world, recorded(tmp_path, setup_of(toy.Toy(), "keeps")) as made:
+    with World(toy.CountingBrain(), journal) as world, recorded(tmp_path, setup_of(Toy(), "keeps")) as made:
         recorder = Recorder(
             made.deriver._shelf, world, journal, {"queue": Unkept()}, {"queue": Lease("there", "")},  # type: ignore[dict-item]
             lambda sandbox: pytest.fail("nothing is looked at"),

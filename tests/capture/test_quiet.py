@@ -53,7 +53,7 @@ class Tree:
         self.process.stdin.flush()
         assert self.line() == "ran"
 
-    def turns(self) -> tuple[bytes, ...]:
+    def turns(self) -> tuple[object, ...]:
         """Return its turns when it is asleep again."""
         while True:
             before = quiet.turns(quiet.tree(self.process.pid))

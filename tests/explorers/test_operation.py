@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,8 @@ def test_an_agent_that_lives_on_has_left_the_first_numbers_behind() -> None:
 
 def run(folder: Path, *faults: FaultSpec, code: str = "work()", **more: object) -> CellResult:
     made = toy.scenario(*faults, target=toy.Toy(code), **more)
-    return Runner(folder, "campaign", toy.SEED).run_cell(toy.cells(made)[0])
+    with closing(Runner(folder, "campaign", toy.SEED)) as runner:
+        return runner.run_cell(toy.cells(made)[0])
 
 
 def test_the_run_without_a_hit_is_the_proof(tmp_path: Path) -> None:
@@ -255,7 +257,8 @@ def planted(folder: Path, bug: str, operation: str, steps: int, more: str = "", 
     path.write_text(SCENARIO.format(bug=bug, operation=operation, steps=steps, more=more, n=n))
     (cell,) = toy.cells(load(path))
     assert operations(cell, None) | held(cell, None) == {operation}
-    return Runner(folder, "campaign", toy.SEED).run_cell(cell)
+    with closing(Runner(folder, "campaign", toy.SEED)) as runner:
+        return runner.run_cell(cell)
 
 
 def test_a_correct_agent_survives_every_effect_and_every_model_call(tmp_path: Path) -> None:

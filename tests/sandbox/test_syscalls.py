@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -241,7 +242,8 @@ def test_the_number_of_a_call_that_is_never_made_proves_nothing(tmp_path: Path) 
 
 def test_a_cell_hits_every_call_that_its_reference_made(tmp_path: Path) -> None:
     made = toy.scenario(toy.spec(Kill(), Syscall("write", every=True)))
-    cell = Runner(tmp_path, "campaign", SEED).run_cell(toy.cells(made)[0])
+    with closing(Runner(tmp_path, "campaign", SEED)) as runner:
+        cell = runner.run_cell(toy.cells(made)[0])
     assert (cell.verdict, cell.landed, cell.passed) == (CellVerdict.RECOVERED, toy.STEPS, True)
     assert [result.plan for result in toy.runs(tmp_path)] == [f"kill@{n}/write" for n in (1, 2, 3)]
 
@@ -257,7 +259,8 @@ with open({str(counter)!r}, "a+") as counter:
 work()
 """
     made = toy.scenario(toy.spec(Kill(), Syscall("fsync")), target=Toy(code))
-    cell = Runner(tmp_path / "results", "campaign", SEED).run_cell(toy.cells(made)[0])
+    with closing(Runner(tmp_path / "results", "campaign", SEED)) as runner:
+        cell = runner.run_cell(toy.cells(made)[0])
     assert (cell.verdict, cell.passed) == (CellVerdict.UNKNOWN, False)
     assert (
         "two crash-free runs make other system calls (fsync 2: none in one, fsync on durable in the other)" in cell.why

@@ -15,8 +15,8 @@ class WaitsOnRecord(Driver):
     In real agents: `history.append("rate limited, retrying"); save(history)` in the handler of a 429, so that users
     see why nothing happens, and `history.pop()` behind it. Who resumes from that finds a last word, and nothing to do.
     Exposed by `rate_limit` at any step and `kill` while it waits, at `before_think` of the same step; either alone is
-    harmless. The smallest plan, of one refused request: `rate_limit@0/before_think+kill@0/before_think`. Must be caught
-    by `state` (resumed with a turn that there never was).
+    harmless. The smallest plan, of one refused request: `rate_limit@0/before_think+kill@0/before_think`.
+    Must be caught by `state` (resumed with a turn that there never was).
     """
 
     remarked = False
