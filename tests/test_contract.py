@@ -43,8 +43,9 @@ OURS = {
     "checks": {"state", "files", "processes", "environment", "effects", "goal", "budget", "finishes", "corruption"} | {
         "retries", "streams", "fencing",
     },
-    "explorers": {"every", "sampled", "fixed", "recovery", "replay", "combine", "syscall", "operation", "until_none"} | {
-        "search", "pairs", "arrivals", "repeat",
+    "explorers": {
+        "every", "sampled", "fixed", "recovery", "replay", "combine", "syscall", "operation", "until_none", "search",
+        "pairs", "arrivals", "repeat",
     },
     "stores": {
         "jsonl", "langgraph_sqlite", "langgraph_postgres", "redis_history", "dbos_sqlite", "dbos_postgres",

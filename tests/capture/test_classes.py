@@ -25,7 +25,7 @@ FULL = {"planted": (Planted(steps=12), "loop"), "langgraph": (Reference(steps=12
 
 
 def compared(made: Recorded) -> tuple[int, int]:
-    """Compare what is told of each point of a class with a run of its own; return how many points, and of them compared."""
+    """Compare what is told of a class's points with runs of their own; return how many points, how many compared."""
     plans, compared = made.plans(), 0
     digests = Counter(moment.digests for moment in made.deriver.moments.values())
     for plan in plans:

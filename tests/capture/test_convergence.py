@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from chaos.capture import convergence
 from chaos.events.seen import Asked, Ended, Reached
+from chaos.faults import Fault
 from chaos.faults.kill import Kill
 from chaos.faults.rate_limit import RateLimit
 from chaos.journal import read
@@ -107,7 +109,7 @@ point('finished', len(answers), snapshot={'answers': answers, 'wrong': wrong})
 
 
 def test_nothing_is_stopped_before_the_last_fault_has_hit(tmp_path: Path) -> None:
-    faults = {"kill": Kill(), "rate_limit": RateLimit(1, 0.001)}
+    faults: Mapping[str, Fault] = {"kill": Kill(), "rate_limit": RateLimit(1, 0.001)}
     plan = f"{PLAN}+rate_limit@recovery/5/before_think"
     with recorded(tmp_path, setup_of(Toy(steps=STEPS + 2), "keeps", faults), toy.CHECKS) as made:
         assert made.derive(PLAN).rest is not None

@@ -22,7 +22,7 @@ from chaos.capture.convergence import Convergence
 from chaos.capture.moments import Recorder
 from chaos.capture.shelf import Capture, Shelf
 from chaos.errors import HarnessError
-from chaos.events.seen import Reached
+from chaos.events.seen import Called, Operated, Reached
 from chaos.explorers.every import Every
 from chaos.explorers.fixed import Fixed
 from chaos.faults import Fault
@@ -395,6 +395,7 @@ def test_a_capture_that_is_not_true_is_found_out(
     assert len(wrong) == (3 if verify else 1)
     assert "derived from a captured crash state this run is recovered with loss; breaks recovery" in wrong[0].error
     assert "killed for real it is recovered: use --chaos-speed real" in wrong[0].error
+    assert wrong[0].error in ran.cell.why
 
 
 BESIDE = """
@@ -516,7 +517,10 @@ def test_held_system_calls_and_operations_are_captured_too(tmp_path: Path) -> No
         killed = list(made.deriver.kill(plans, random.Random(1), tmp_path / "real"))
         assert [real.plan for real in killed] == plans
         for real in killed:
-            assert made.told(real.record, real.plan) == made.told(made.derive(real.plan).record, real.plan)
+            derived = made.derive(real.plan).record
+            assert made.told(real.record, real.plan) == made.told(derived, real.plan)
+            held = [[e.phase for e in run.events if isinstance(e, Called | Operated)] for run in (real.record, derived)]
+            assert held[0] == held[1] and "fsync" in held[0]
 
 
 # -- the place

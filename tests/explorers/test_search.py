@@ -82,6 +82,12 @@ def test_there_are_no_more_runs_than_wanted(runs: int) -> None:
     assert len(tried(search, spec(search, LIMIT), runs, outcome=lambda plan: MISSED)) == runs
 
 
+@pytest.mark.parametrize("runs", [1, 8, 20])
+def test_fewer_runs_are_the_first_of_more(runs: int) -> None:
+    search = Search()
+    assert tried(search, spec(search, LIMIT), runs) == tried(search, spec(search, LIMIT), 30)[:runs]
+
+
 def test_what_missed_is_told() -> None:
     search = Search()
     plans = iter(range(10))
