@@ -1,6 +1,6 @@
 """A search finds what needs two faults, and what needs one phase of one step; a correct agent passes the same search.
 
-The seeds are some of 32 that were tried: see README.md for how many plans they took.
+With 36 seeds, from 1 on, the two took 3 to 100 and 3 to 116 plans, in the median 18 and 45. Here are two quick ones.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from chaos.targets.planted import NONE
 from chaos.variants import name_of
 from chaos.verdict import CellVerdict
 
-WITHIN = 40  # plans
-SEEDS = (13, 3)
+WITHIN = 120  # plans, as README.md says
 
 SCENARIO = """\
 version: 1
@@ -80,8 +79,8 @@ def killed_as_it_compacts(plan: Plan) -> bool:
 @pytest.mark.parametrize(
     ("bug", "seed", "check", "needs"),
     [
-        ("waits_on_record", SEEDS[0], "state", killed_while_it_waits),
-        ("compacts_in_place", SEEDS[1], "finishes", killed_as_it_compacts),
+        ("waits_on_record", 13, "state", killed_while_it_waits),
+        ("compacts_in_place", 3, "finishes", killed_as_it_compacts),
     ],
 )
 def test_a_search_finds_it_and_the_correct_sibling_passes_the_same_search(
