@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,18 +36,11 @@ from chaos.run import execute
 from chaos.sandbox import hierarchy
 from chaos.world import Message, Reply
 from tests import toy
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 20.0  # seconds for what takes milliseconds on an idle machine
 FAILS_ONCE = "first = toy.DURABLE / 'first'\nif not first.exists():\n first.touch()\n sys.exit(1)\n"
 SEGFAULT = "import ctypes\n ctypes.string_at(0)"
 LINE = b'{"point": "before_act", "step": 1}'
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
-        time.sleep(0.002)
 
 
 def processes(mark: str) -> list[str]:

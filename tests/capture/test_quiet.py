@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from chaos.capture import quiet
-from tests.plugins.project import until
+from tests.waiting import until
 
 TREE = r"""
 import os, sys, threading, time

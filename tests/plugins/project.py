@@ -9,8 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ FOREIGN = ("langsmith_plugin", "anyio", "hypothesispytest", "faker")
 
 MANY = """
 import json, sys, pytest
+from tests.waiting import until
 for arguments in json.loads(sys.argv[1]):
     code = pytest.main(arguments)
     print(f"\\nENDED {code:d}")
@@ -137,6 +137,8 @@ class Project:
 
     def _env(self) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("CHAOS_", "PYTEST_"))}
+        for name in ("CI", "BUILD_NUMBER"):  # with either, pytest's last lines repeat each failure whole
+            env.pop(name, None)
         if "CHAOS_CGROUP" in os.environ:  # says what this machine gives us, not what to do
             env["CHAOS_CGROUP"] = os.environ["CHAOS_CGROUP"]
         env["CHAOS_SHRINK"] = "0"  # a failing cell would take a minute; tests/shrink has its own
@@ -197,11 +199,3 @@ def cgroups(pids: set[int]) -> list[str]:
             if made and int(made[1]) in pids:
                 found.append(os.path.join(top, name))
     return found
-
-
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for *condition*."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"nothing after {seconds:g} s"
-        time.sleep(0.02)

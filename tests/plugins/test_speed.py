@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.plugins.project import Done, Project, until
+from tests.plugins.project import Done, Project
 from tests.plugins.test_interrupted import family, nothing_left
+from tests.waiting import until
 
 SCENARIO = """\
 version: 1

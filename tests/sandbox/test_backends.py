@@ -39,7 +39,8 @@ from chaos.sandbox.process import ProcessSandbox
 from chaos.scenario import StrategySpec
 from chaos.targets.reference import Reference
 from tests import toy
-from tests.plugins.project import Project, scenario, until
+from tests.plugins.project import Project, scenario
+from tests.waiting import until
 
 NOBODY = 65534
 LACKS = DockerBackend().able().sandbox or DockerBackend().able().memory_limit

@@ -15,9 +15,9 @@ import pytest
 from chaos.errors import HarnessError
 from chaos.sandbox import hierarchy
 from chaos.sandbox.cgroup import Cgroup, CgroupV1, CgroupV2
+from tests.waiting import PATIENCE
 
 MB = 1 << 20
-PATIENCE = 20.0  # seconds for what takes milliseconds on an idle machine
 JOIN = 'echo 0 > "$1" && shift && exec "$@"'
 
 pytestmark = pytest.mark.skipif(bool(hierarchy.find_parent().missing), reason=hierarchy.find_parent().missing or "-")

@@ -8,9 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +24,15 @@ from chaos.sandbox.docker.life import Caller
 from chaos.sandbox.docker.sandbox import DockerSandbox
 from chaos.sandbox.process import ProcessSandbox
 from chaos.sandbox.tree import alive, state
+from tests.waiting import PATIENCE, until
 
 MB = 1 << 20
-PATIENCE = 30.0  # seconds for what takes a tenth of one on an idle machine
 LACKS = DockerBackend().able().sandbox
 
 pytestmark = pytest.mark.skipif(bool(LACKS), reason=LACKS or "-")
 needs_memory = pytest.mark.skipif(bool(DockerBackend().able().memory_limit), reason=DockerBackend().able().memory_limit)
 
 READY = "import os, signal, socket, subprocess, sys, time; ready = lambda: open('../durable/ready', 'w').close()\n"
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
-        time.sleep(0.01)
 
 
 def ours(pid: int) -> list[str]:

@@ -19,8 +19,7 @@ from chaos.events.seen import FileEntry, Observation, ProcessEntry
 from chaos.sandbox import Watch, Zones
 from chaos.sandbox.observe import CHUNK_BYTES, observe
 from chaos.sandbox.processes import descendants
-
-PATIENCE = 20.0  # seconds for what takes milliseconds on an idle machine
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -211,7 +210,8 @@ SERVER = """
 import os, socket, sys, time
 listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 other = socket.create_server(("::1", 0), family=socket.AF_INET6) if "six" in sys.argv else None
-if os.fork() == 0: os._exit(0)  # a zombie
+if (child := os.fork()) == 0: os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # it is a zombie now
 open("ready", "w").write(str(other.getsockname()[1] if other else ""))
 time.sleep(1000)
 """

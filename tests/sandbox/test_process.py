@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -21,10 +21,10 @@ from chaos.errors import HarnessError
 from chaos.sandbox import Watch, hierarchy
 from chaos.sandbox.incarnation import LOG_BYTES, LOG_LINES, Incarnation
 from chaos.sandbox.process import ProcessSandbox, able
+from tests.waiting import PATIENCE, until
 
 MB = 1 << 20
 NOBODY = 65534
-PATIENCE = 20.0  # seconds for what takes milliseconds on an idle machine
 
 READY = "import os, signal, sys, time; ready = lambda: open('ready', 'w').close()\n"
 ESCAPE = """
@@ -42,13 +42,6 @@ needs_namespaces = pytest.mark.skipif(bool(able().process_tree), reason=able().p
 
 def agent(code: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", READY + code]
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
-        time.sleep(0.005)
 
 
 def marked(mark: str) -> list[int]:

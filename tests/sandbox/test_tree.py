@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +14,9 @@ import pytest
 from chaos.sandbox.process import ProcessSandbox
 from chaos.sandbox.processes import descendants
 from chaos.sandbox.tree import alive, settled, state
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 20.0  # seconds for what takes milliseconds
 TREE = "import os, time\nos.fork(); os.fork()\nwhile True: open(str(os.getpid()), 'a').write('.'); time.sleep(.01)"
-
-
-def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 @pytest.fixture(params=[True, False], ids=["namespaces", "none"])

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,22 +30,15 @@ from chaos.scenario import Limits
 from chaos.targets.reference import Reference
 from chaos.targets.reference.media import START
 from chaos.targets.reference.strategies.cow import Cow
+from tests.waiting import until
 
 MEDIA = ("content", "reflink", "overlay", "btrfs", "zfs")
 MOUNTED = MEDIA[1:]
 SEED = 7
 STEPS = 14  # one of each kind, and a few more
-PATIENCE = 20.0  # seconds for what takes milliseconds on an idle machine
 FAULTS = {"kill": Kill(), "evict": Evict(), "corrupt": CorruptDelta(which="first")}
 
 each = pytest.mark.parametrize("medium", MEDIA)
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, f"not within {PATIENCE} s: {what}"
-        time.sleep(0.02)
 
 
 def setup(medium: str, target: Reference | None = None, keep: int = 0) -> Setup:

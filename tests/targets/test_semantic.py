@@ -27,10 +27,11 @@ from chaos.targets.reference import Reference
 from chaos.targets.reference.semantic import criu
 from chaos.targets.reference.semantic.audit import everything
 from chaos.targets.reference.semantic.inspector import Process, Sight, decide
-from chaos.targets.reference.semantic.processes import Sighting, find, memory
+from chaos.targets.reference.semantic.processes import Sighting, alive, find, memory
 from chaos.targets.reference.snapshot import Entry, Snapshots
 from chaos.targets.reference.workloads.script import beats
 from tests.cells import ReferenceCell
+from tests.waiting import until
 
 STEPS = 14
 BEATS = beats(STEPS)
@@ -191,8 +192,9 @@ def test_memory_that_changed_is_seen() -> None:
 def test_what_hangs_on_the_agent_by_its_input_is_part_of_it() -> None:
     parent = "from subprocess import *\nstarted = [Popen(['sleep', '60'], stdin=each) for each in (PIPE, DEVNULL)]\n"
     with program(parent + REMEMBERS) as (process, _):
-        attached = next(pid for pid in descendants(process.pid) if pid not in find(process.pid))
+        until(lambda: len([pid for pid in descendants(process.pid) if alive(pid)]) == 2)  # exec'd, both of them
         (found,) = find(process.pid)
+        (attached,) = descendants(process.pid) - {found}
         (seen,) = Sighting(memory=False).look(process.pid)
         assert seen.argv == ("sleep", "60") and seen.pid == 0 and seen.memory == ""
         for pid in (found, attached):

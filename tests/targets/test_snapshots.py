@@ -23,12 +23,12 @@ from chaos.targets.reference import media
 from chaos.targets.reference.media import START, Medium, overlay
 from chaos.targets.reference.media.content import Content
 from chaos.targets.reference.snapshot import CorruptStore
+from tests.waiting import PATIENCE
 
 MOUNTED = ("reflink", "overlay", "btrfs", "zfs")
 ALL = ("content", *MOUNTED)
 EXAMPLES = {"content": 40, "zfs": 3}  # making a pool takes half a second
 FEW = 6
-PATIENCE = 20.0  # seconds for what takes milliseconds on an idle machine
 
 each = pytest.mark.parametrize("name", ALL)
 each_mounted = pytest.mark.parametrize("name", MOUNTED)

@@ -8,6 +8,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from email.message import Message as Headers
 from pathlib import Path
 from typing import Any
@@ -134,9 +135,10 @@ def test_the_port_stays_and_dead_agents_are_cut_off(tmp_path: Path) -> None:
         late.sendall(b"POST /services/shop/book HTTP/1.1\r\nContent-Length: 8\r\n\r\n")  # the rest never comes
         world.recall(world.memory(), second)
         second.attempt = 7
-        assert late.recv(1) == b""
         assert old.sock is not None
-        assert old.sock.recv(1) == b""
+        for cut in (late, old.sock):
+            with suppress(ConnectionResetError):  # what the server had not read yet makes it a reset
+                assert cut.recv(1) == b""
         new = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         new.request("POST", "/services/shop/book", b'{"z": 1}')
         assert json.loads(new.getresponse().read())["id"] == "T-1"

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
+
 CHAT = "/v1/chat/completions"
 
 
@@ -87,16 +89,9 @@ def test_a_client_killed_in_the_middle_of_a_stream(stage: Any, capfd: Any) -> No
         agent.send_signal(signal.SIGKILL)
     assert ask(stage.world.port)[0] == 200
     assert [event.status for event in stage.asked] == [200, 200]
-    wait_until(lambda: len(world_threads()) == 1)
+    until(lambda: len(world_threads()) == 1)
     assert stage.world.failure is None
     assert capfd.readouterr() == ("", "")
-
-
-def wait_until(true: Any) -> None:
-    deadline = time.monotonic() + 5
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert true()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +159,7 @@ def test_close_is_immediate_and_leaves_nothing(stage: Any) -> None:
     opened[2].sendall(b"POST %b HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (CHAT.encode(), len(body)) + body)
     assert opened[2].recv(10) == b"HTTP/1.1 2", "a stream that nobody reads on"
     assert ask(port)[0] == 200
-    wait_until(lambda: len(world_threads()) == 6)
+    until(lambda: len(world_threads()) == 6)
     began = time.monotonic()
     stage.world.close()
     assert time.monotonic() - began < 0.2
@@ -190,7 +185,7 @@ def test_nothing_is_journalled_after_close(stage: Any) -> None:
 
     asking = threading.Thread(target=client)
     asking.start()
-    wait_until(lambda: len(world_threads()) == 2)
+    until(lambda: len(world_threads()) == 2)
     threading.Timer(0.1, stage.brain.hold.set).start()
     stage.world.close()
     asking.join()
