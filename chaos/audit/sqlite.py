@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from chaos.audit import AuditError, Finding, Unreadable
-from chaos.audit.stored import Checkpoint, Content, Namespace, Thread, Write
+from chaos.audit.stored import Checkpoint, Namespace, Thread, Write
 from chaos.audit.values import Sealed, Undecodable, content, decoded, from_json
+
+_Made = TypeVar("_Made")
 
 _HEADER = b"SQLite format 3\0"
 _BUSY_SECONDS = 5.0  # a writer's transaction takes milliseconds
@@ -23,9 +26,36 @@ _WRITES = """
     WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id, task_id, idx
 """
 
-MOST_KNOWN = 8192  # checkpoints, and written values, that are not decoded again; a kilobyte each at most
-_read_before: dict[tuple[str, str | None, bytes, bool, str], Content] = {}
-_good_before: dict[tuple[str | None, bytes, bool], None] = {}
+KNOWN_BYTES = 64 << 20
+"""Of rows that were read before, together: as much as is audited in a run. The runs that are derived from one recorded
+run have nearly all rows in common, and to compare bytes takes a hundredth of the time that it takes to decode them."""
+
+
+class _Known(Generic[_Made]):
+    """What was made of rows: the same again for a row that is the same, byte for byte."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[object, ...], tuple[tuple[object, ...], _Made]] = {}
+        self._bytes = 0
+
+    def get(self, name: tuple[object, ...], row: tuple[object, ...]) -> _Made | None:
+        """Return what was made of the row *name*; None if that was another *row*."""
+        found = self._rows.get(name)
+        return found[1] if found is not None and found[0] == row else None
+
+    def keep(self, name: tuple[object, ...], row: tuple[object, ...], made: _Made) -> _Made:
+        """Remember what was made of a row in which there is nothing to report; return it."""
+        size = sum(len(part) for part in row if isinstance(part, str | bytes))
+        if self._bytes + size > KNOWN_BYTES:
+            self._rows.clear()
+            self._bytes = 0
+        self._rows[name] = row, made
+        self._bytes += size
+        return made
+
+
+_checkpoints_before = _Known[Checkpoint]()
+_writes_before = _Known[Write]()
 
 
 def threads(place: str) -> list[str]:
@@ -48,50 +78,46 @@ def read(place: str, name: str) -> Thread:
 
 
 def _checkpoints(database: sqlite3.Connection, thread: Thread, space: str) -> Iterator[Checkpoint]:
-    for id, parent, kind, data, described in database.execute(_CHECKPOINTS, (thread.name, space)):
-        metadata, held = {}, None
-        try:
-            found = from_json(described if described is not None else "{}")
-            metadata = found if isinstance(found, dict) else {}
-            held = _known(id, kind, data, metadata)
-        except Sealed:
-            thread.sealed += 1
-        except Undecodable as error:
-            thread.findings.append(Finding("undecodable", f"checkpoint {id}", str(error)))
-        step = metadata.get("step")
-        yield Checkpoint(id, parent, step if isinstance(step, int) else None, str(metadata.get("source", "")), held)
+    for row in database.execute(_CHECKPOINTS, (thread.name, space)):
+        name = thread.name, space, row[0]
+        yield _checkpoints_before.get(name, row) or _checkpoint(thread, name, row)
 
 
-def _known(id: str, kind: str | None, data: bytes | None, metadata: dict[str, object]) -> Content:
-    """Return what the checkpoint says; the runs that are derived from one recorded run have most of them in common."""
-    digest = blake2b(data or b"", digest_size=16).digest()
-    key = id, kind, digest, data is None, repr(metadata)
-    if (known := _read_before.get(key)) is None:
-        if len(_read_before) >= MOST_KNOWN:
-            _read_before.pop(next(iter(_read_before)))
-        known = _read_before[key] = content(id, decoded(kind, data), metadata, None)
-    return known
+def _checkpoint(thread: Thread, name: tuple[str, str, str], row: tuple[Any, ...]) -> Checkpoint:
+    id, parent, kind, data, described = row
+    metadata: dict[str, object] = {}
+    held = None
+    try:
+        found = from_json(described if described is not None else "{}")
+        metadata = found if isinstance(found, dict) else {}
+        held = content(id, decoded(kind, data), metadata, None)
+    except Sealed:
+        thread.sealed += 1
+    except Undecodable as error:
+        thread.findings.append(Finding("undecodable", f"checkpoint {id}", str(error)))
+    step = metadata.get("step")
+    made = Checkpoint(id, parent, step if isinstance(step, int) else None, str(metadata.get("source", "")), held)
+    return made if held is None else _checkpoints_before.keep(name, row, made)
 
 
 def _writes(database: sqlite3.Connection, thread: Thread, space: str) -> Iterator[Write]:
-    for checkpoint, task, index, channel, kind, data in database.execute(_WRITES, (thread.name, space)):
-        write = Write(checkpoint, task, index, channel, blake2b(data or b"", digest_size=16).digest())
-        key = kind, write.digest, data is None
-        try:
-            if key not in _good_before:
-                decoded(kind, data)
-                _remember(key)
-        except Sealed:
-            thread.sealed += 1
-        except Undecodable as error:
-            thread.findings.append(Finding("undecodable", str(write), str(error)))
-        yield write
+    for row in database.execute(_WRITES, (thread.name, space)):
+        name = thread.name, space, *row[:3]
+        yield _writes_before.get(name, row) or _write(thread, name, row)
 
 
-def _remember(key: tuple[str | None, bytes, bool]) -> None:
-    if len(_good_before) >= MOST_KNOWN:
-        _good_before.pop(next(iter(_good_before)))
-    _good_before[key] = None
+def _write(thread: Thread, name: tuple[object, ...], row: tuple[Any, ...]) -> Write:
+    checkpoint, task, index, channel, kind, data = row
+    write = Write(checkpoint, task, index, channel, blake2b(data or b"", digest_size=16).digest())
+    try:
+        decoded(kind, data)
+    except Sealed:
+        thread.sealed += 1
+    except Undecodable as error:
+        thread.findings.append(Finding("undecodable", str(write), str(error)))
+    else:
+        return _writes_before.keep(name, row, write)
+    return write
 
 
 @contextmanager
