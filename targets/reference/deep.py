@@ -31,7 +31,7 @@ from chaos.targets.reference.agent import ERROR, GOAL_PREFIX, SYSTEM, TOOLS, Sta
 from chaos.targets.reference.graph import RECURSION_LIMIT, App
 from chaos.targets.reference.incarnation import Agent
 from chaos.targets.reference.langchain_messages import Conversation, after, from_wire, to_wire
-from chaos.targets.reference.savers import FILE, Announced, Saver, opened
+from chaos.targets.reference.savers import FILE, Announced, Saver, newest_thread, opened
 
 KEPT = "write_file"
 """The tool whose files are kept in Deep Agents' file system too."""
@@ -144,10 +144,9 @@ def stored(durable: Durable, *, every: int) -> State | None:
     if not (durable.folder / FILE).exists():
         return None
     with opened(durable, "sqlite") as inner:
-        newest = next(inner.list(None, limit=1), None)
-        if newest is None:
+        if (thread := newest_thread(inner)) is None:
             return None
-        config: RunnableConfig = {"configurable": {"thread_id": newest.config["configurable"]["thread_id"]}}
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
         return _state(compiled(None, inner, every).get_state(config).values)
 
 

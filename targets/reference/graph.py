@@ -17,7 +17,7 @@ from chaos.targets.reference.databases import Database as Database
 from chaos.targets.reference.databases import Durability as Durability
 from chaos.targets.reference.incarnation import Agent
 from chaos.targets.reference.release import step_name
-from chaos.targets.reference.savers import FILE, Announced, Saver, opened
+from chaos.targets.reference.savers import FILE, Announced, Saver, newest_thread, opened
 from chaos.world import Message
 
 RECURSION_LIMIT = 1_000_000  # the agent has a budget of its own; LangGraph's default of 25 is for small graphs
@@ -74,10 +74,8 @@ def stored(durable: Durable, database: Database, every: int | None) -> State | N
     if database == "sqlite" and not (durable.folder / FILE).exists():
         return None
     with opened(durable, database) as inner:
-        newest = next(inner.list(None, limit=1), None)
-        if newest is None:
+        if (thread := newest_thread(inner)) is None:
             return None
-        thread = newest.config["configurable"]["thread_id"]
         return _state(_compile(_idle, inner, every).get_state({"configurable": {"thread_id": thread}}).values)
 
 

@@ -19,7 +19,7 @@ from chaos.targets.reference.agent import ERROR, Session, State, done, start, tu
 from chaos.targets.reference.graph import RECURSION_LIMIT, App
 from chaos.targets.reference.handoff import Handoff
 from chaos.targets.reference.incarnation import Agent
-from chaos.targets.reference.savers import FILE, Announced, Saver, opened, step_of
+from chaos.targets.reference.savers import FILE, Announced, Saver, newest_thread, opened, step_of
 from chaos.world import Message
 
 PHASES = 3
@@ -136,10 +136,8 @@ def stored(durable: Durable) -> State | None:
     if not (durable.folder / FILE).exists():
         return None
     with opened(durable, "sqlite") as inner:
-        newest = next(inner.list(None, limit=1), None)
-        if newest is None:
+        if (thread := newest_thread(inner)) is None:
             return None
-        thread: str = newest.config["configurable"]["thread_id"]
         return _place(inner, thread.rpartition(_SEPARATOR)[0]).state
 
 

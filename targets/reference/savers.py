@@ -56,6 +56,19 @@ def _postgres(url: str) -> Iterator[Saver]:
         yield saver
 
 
+def newest_thread(saver: Saver) -> str | None:
+    """Return the thread whose checkpoint is the newest of all in *saver*; None if there is none.
+
+    `list(None, limit=1)` says it too, and on SQLite reads every checkpoint of every thread whole, to sort them.
+    """
+    if isinstance(saver, SqliteSaver):
+        query = "SELECT thread_id FROM checkpoints ORDER BY checkpoint_id DESC LIMIT 1"
+        row: tuple[str] | None = saver.conn.execute(query).fetchone()
+        return row[0] if row else None
+    found = next(saver.list(None, limit=1), None)
+    return found.config["configurable"]["thread_id"] if found else None
+
+
 class Announced(BaseCheckpointSaver[Any]):
     """A saver over another, *inner*, that announces the commits of *agent*.
 
