@@ -66,18 +66,22 @@ def audit(place: str, thread: str) -> Audit:
     Raises:
         AuditError: there are no checkpoints at *place*, or none of such a thread.
     """
-    from chaos.audit import rules
-
     known = threads(place)
     if thread not in known:
         raise AuditError(f"no thread {thread!r} at {shown(place)}; {did_you_mean(thread, known)}")
+    return _judged(place, thread)
+
+
+def _judged(place: str, thread: str) -> Audit:
+    from chaos.audit import rules
+
     return rules.judged(_source(place).read(place, thread))
 
 
 def audit_all(place: str) -> tuple[Audit, ...] | None:
     """Check all threads at *place*; None if there are none yet, or nobody answers there."""
     try:
-        return tuple(audit(place, thread) for thread in threads(place)) or None
+        return tuple(_judged(place, thread) for thread in threads(place)) or None
     except Unreadable as error:
         return (Audit("", 0, 0, 0, (Finding("undecodable", "the database as a whole", str(error.__cause__)),), ()),)
     except AuditError:

@@ -27,11 +27,12 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.types import Command
 
 from chaos.durable import Durable
+from chaos.targets.reference import savers
 from chaos.targets.reference.agent import ERROR, GOAL_PREFIX, SYSTEM, TOOLS, State, turns
 from chaos.targets.reference.graph import RECURSION_LIMIT, App
 from chaos.targets.reference.incarnation import Agent
 from chaos.targets.reference.langchain_messages import Conversation, after, from_wire, to_wire
-from chaos.targets.reference.savers import FILE, Announced, Saver, newest_thread, opened
+from chaos.targets.reference.savers import Announced, Saver, newest_thread, opened
 
 KEPT = "write_file"
 """The tool whose files are kept in Deep Agents' file system too."""
@@ -141,10 +142,8 @@ def drive(agent: Agent, *, every: int) -> None:
 
 def stored(durable: Durable, *, every: int) -> State | None:
     """Return the state that a resume would find in *durable*, None if there is none."""
-    if not (durable.folder / FILE).exists():
-        return None
-    with opened(durable, "sqlite") as inner:
-        if (thread := newest_thread(inner)) is None:
+    with savers.stored(durable, "sqlite") as inner:
+        if inner is None or (thread := newest_thread(inner)) is None:
             return None
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
         return _state(compiled(None, inner, every).get_state(config).values)

@@ -1,6 +1,5 @@
 """The agent on LangGraph: one node, `turn`, that loops until the agent is done. Strategies import it when they run."""
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, TypedDict, cast
@@ -12,12 +11,13 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from chaos.durable import Durable
+from chaos.targets.reference import savers
 from chaos.targets.reference.agent import Session, State, done
 from chaos.targets.reference.databases import Database as Database
 from chaos.targets.reference.databases import Durability as Durability
 from chaos.targets.reference.incarnation import Agent
 from chaos.targets.reference.release import step_name
-from chaos.targets.reference.savers import FILE, Announced, Saver, newest_thread, opened
+from chaos.targets.reference.savers import Announced, Saver, newest_thread, opened
 from chaos.world import Message
 
 RECURSION_LIMIT = 1_000_000  # the agent has a budget of its own; LangGraph's default of 25 is for small graphs
@@ -71,10 +71,8 @@ def memory(agent: Agent) -> Saver:
 
 def stored(durable: Durable, database: Database, every: int | None) -> State | None:
     """Return the newest state of the newest thread in *durable*, None if there is none."""
-    if database == "sqlite" and not (durable.folder / FILE).exists():
-        return None
-    with opened(durable, database) as inner:
-        if (thread := newest_thread(inner)) is None:
+    with savers.stored(durable, database) as inner:
+        if inner is None or (thread := newest_thread(inner)) is None:
             return None
         return _state(_compile(_idle, inner, every).get_state({"configurable": {"thread_id": thread}}).values)
 
@@ -84,7 +82,7 @@ def _idle(state: State) -> dict[str, object]:
 
 
 def _compile(turn: Callable[[State], dict[str, object]], saver: Saver, every: int | None) -> App:
-    conversation: Any = operator.add if every is None else DeltaChannel(_extended, snapshot_frequency=every)
+    conversation: Any = _joined if every is None else DeltaChannel(_extended, snapshot_frequency=every)
 
     class Channels(TypedDict):
         goal: str
@@ -112,6 +110,11 @@ class Write(TypedDict):
 
 def _write(new: list[Message], every: int | None) -> object:
     return new if every is None else Write(new=new)
+
+
+def _joined(messages: list[Message], new: list[Message]) -> list[Message]:
+    """Return `operator.add` of both; of a builtin LangGraph parses the signature, with each graph that it compiles."""
+    return messages + new
 
 
 def _extended(messages: list[Message] | None, writes: Sequence[Write]) -> list[Message]:

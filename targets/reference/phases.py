@@ -14,12 +14,12 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.graph import END, START, StateGraph
 
 from chaos.durable import Durable
-from chaos.targets.reference import MAX_STEPS_FACTOR, handoff
+from chaos.targets.reference import MAX_STEPS_FACTOR, handoff, savers
 from chaos.targets.reference.agent import ERROR, Session, State, done, start, turns
 from chaos.targets.reference.graph import RECURSION_LIMIT, App
 from chaos.targets.reference.handoff import Handoff
 from chaos.targets.reference.incarnation import Agent
-from chaos.targets.reference.savers import FILE, Announced, Saver, newest_thread, opened, step_of
+from chaos.targets.reference.savers import Announced, Saver, newest_thread, opened, step_of
 from chaos.world import Message
 
 PHASES = 3
@@ -133,10 +133,8 @@ def _run(agent: Agent, inner: Saver, place: Place, state: State, complete: bool)
 
 def stored(durable: Durable) -> State | None:
     """Return the state that a resume would find in *durable*, None if there is none."""
-    if not (durable.folder / FILE).exists():
-        return None
-    with opened(durable, "sqlite") as inner:
-        if (thread := newest_thread(inner)) is None:
+    with savers.stored(durable, "sqlite") as inner:
+        if inner is None or (thread := newest_thread(inner)) is None:
             return None
         return _place(inner, thread.rpartition(_SEPARATOR)[0]).state
 

@@ -48,6 +48,29 @@ def _sqlite(durable: Durable) -> Iterator[Saver]:
 
 
 @contextmanager
+def stored(durable: Durable, database: Database) -> Iterator[Saver | None]:
+    """Open LangGraph's own saver on what is stored in *database*, to be read only; None if there are no tables yet.
+
+    A connection to SQLite that may write moves the log into the database when it is closed.
+    """
+    if database == "postgres":
+        with opened(durable, database) as saver:
+            yield saver
+        return
+    path = durable.folder / FILE
+    if not path.exists():
+        yield None
+        return
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    try:
+        query = "SELECT count(*) FROM sqlite_master WHERE name IN ('checkpoints', 'writes')"
+        whole = connection.execute(query).fetchone() == (2,)
+        yield SqliteSaver(connection) if whole else None
+    finally:
+        connection.close()
+
+
+@contextmanager
 def _postgres(url: str) -> Iterator[Saver]:
     from langgraph.checkpoint.postgres import PostgresSaver
 
