@@ -75,6 +75,8 @@ def _lost(run: Record, attempt: int) -> int:
 def _recovery(run: Record, crash: Exited) -> RecoveryTime:
     injected = [event.at for event in run.injections if event.attempt == crash.attempt and event.at <= crash.at]
     points = run.index.points(crash.attempt + 1)
+    if not run.index.points(1):
+        return _by_requests(run, crash, injected[-1] if injected else None)
     load, loaded = (_loading(run, crash.attempt + 1, phase) for phase in ("before_load", "after_load"))
     interrupted = _interrupted_step(run, crash)
     ahead = (p for p in points if p.phase == "finished" or (p.phase in STEP_PHASES and p.step >= interrupted))
@@ -84,6 +86,16 @@ def _recovery(run: Record, crash: Exited) -> RecoveryTime:
         restart=_between(crash.at, points[0].at if points else None),
         load=_between(load, loaded),
         replay=_between(loaded, back),
+    )
+
+
+def _by_requests(run: Record, crash: Exited, injected: float | None) -> RecoveryTime:
+    """Return the recovery of an agent that announces nothing: it is back when it asks for what it had no answer to."""
+    asked = [request for request in run.all(Asked) if request.attempt == crash.attempt + 1]
+    first = next((request.at for request in asked), None)
+    back = next((request.at for request in asked if not request.again), None)
+    return RecoveryTime(
+        detect=_between(injected, crash.at), restart=_between(crash.at, first), replay=_between(first, back)
     )
 
 

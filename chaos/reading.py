@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -36,6 +37,22 @@ def read_back(sandbox: Sandbox, launch: Launch, env: Mapping[str, str], *, warm:
     except msgspec.DecodeError as error:
         raise HarnessError(f"the reload command printed {output[:80]!r}, not a JSON object ({error})") from None
     return msgspec.Raw(output.strip()), ""
+
+
+def left(path: Path) -> msgspec.Raw:
+    """Return the state that the agent left in the file *path* when it ended; null if there is none.
+
+    Raises:
+        HarnessError: it is no JSON.
+    """
+    try:
+        content = path.read_bytes()
+        msgspec.json.decode(content)
+    except FileNotFoundError:
+        return NULL
+    except (OSError, msgspec.DecodeError) as error:
+        raise HarnessError(f"the agent's own state in {path.name} is no JSON: {error}") from None
+    return msgspec.Raw(content.strip())
 
 
 def _last_line(text: bytes) -> str:

@@ -174,6 +174,11 @@ class Record(Lookup):
         return self._state(self.reloaded.state) if self.reloaded else None
 
     @cached_property
+    def live_state(self) -> Json:
+        """The state that the agent held when it ended, as it left it beside its store; None if it left none."""
+        return self._state(self.reloaded.live) if self.reloaded else None
+
+    @cached_property
     def is_read_back(self) -> bool:
         """Whether another process read a state from the store."""
         return self.reloaded is not None and (self.reloaded.state != NULL or self._state(NULL) is not None)

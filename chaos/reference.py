@@ -32,6 +32,14 @@ class Reference:
         """Every step and phase that the run reached, and everything that was held and counted, once, in order."""
         return tuple(dict.fromkeys(chain.from_iterable(map(_points, self.record.events))))
 
+    def has_no_place_for(self, label: str) -> str:
+        """Return that nothing of the run is a place for the fault *label*, and what would be one."""
+        why = f"the reference run reached no point where {label!r} should hit"
+        if self.record.points:
+            return why
+        at = "at: {operation: model_call, n: every}"
+        return f"{why}: the agent announces no steps; place it at what it does, as `{at}`"
+
 
 def _points(event: AnyEvent) -> Iterator[Point]:
     """Yield the points that a fault can be planned for at *event*."""

@@ -14,13 +14,14 @@ from chaos import durable, second, sqlite_log
 from chaos.audit import noting
 from chaos.durable import Durable
 from chaos.errors import HarnessError
+from chaos.events import NULL
 from chaos.events.done import Audited, HeartbeatMissed, Injecting, PresumedDead, Released
-from chaos.events.seen import Asked, Ended, Exited, Measured, Observed, Reloaded, Started
+from chaos.events.seen import Asked, Ended, Exited, Measured, Observed, Reached, Reloaded, Started
 from chaos.faults import Disk, Loading, Scene, Wakes
 from chaos.gate import Gate, Held
 from chaos.plan import Plan
 from chaos.probe import GATE
-from chaos.reading import read_back
+from chaos.reading import left, read_back
 from chaos.rig import THREAD_ID, Onlooker, Rig, Setup, agent_environment, size_of
 from chaos.sandbox import Sandbox, Survival
 from chaos.targets import RELEASE, Launch
@@ -119,7 +120,8 @@ class Supervisor:
             env = self.rig.links.lead(env)
         if self.world.holds.phases:
             self.gate.attend(self.world.holds.begin(self.journal.attempt))
-        pid = self.sandbox.start(launch.command, env, launch.warm if self.setup.warm else ())
+        command = launch.resume if launch.resume and self.journal.attempt > 1 else launch.command
+        pid = self.sandbox.start(command, env, launch.warm if self.setup.warm else ())
         self.worker.begin(self.journal.attempt)
         self.journal.add(Started, pid=pid, hostname=self.sandbox.hostname, thread_id=THREAD_ID)
         if self.rig.calls is not None and self.sandbox is self.rig.sandbox:  # a second worker's are not held
@@ -128,6 +130,8 @@ class Supervisor:
         if status is not None:
             self.gate.drop()
             if not self.stopped:
+                if status == 0 and self.journal.last(Reached) is None:  # it announces nothing: what it left is its end
+                    self._observe(0, "finished")
                 self._exited(self.worker, status)
             _call(self.endings)
         return status
@@ -286,7 +290,8 @@ class Supervisor:
         if self.setup.strategy.durable:
             launch = self.setup.target.reload(self.setup.strategy, self.setup.seed, zones.root)
             state, error = read_back(self.sandbox, launch, self._environment(launch), warm=self.setup.warm)
-            self.journal.add(Reloaded, state=state, error=error)
+            live = left(zones.root / launch.live) if launch.live else NULL
+            self.journal.add(Reloaded, state=state, error=error, live=live)
         self.journal.add(Measured, stored_bytes=self._stored())
         self._audit("end")
 

@@ -23,6 +23,8 @@ class Facts:
         digests: path to content digest (as in `FileEntry.digest`) of what must stand there in the end.
         required: identities of the effects that the goal needs (`Effected.identity`).
         max_requests: cap on answered model requests in one run, asked again included.
+        most: by "SERVICE.OPERATION", how often one and the same call of it may change the world in any run; what is not
+            named may as often as in the crash-free run.
     """
 
     goal: str
@@ -30,19 +32,25 @@ class Facts:
     digests: tuple[tuple[str, str], ...] = ()
     required: tuple[str, ...] = ()
     max_requests: int | None = None
+    most: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Launch:
     """How to start one incarnation: *command* and the *env* that it needs beyond the harness's own.
 
+    *resume* is the command of every incarnation after the first, if that is another one.
     *warm* are modules that it imports: it may be forked from a process that has them. Its command is then
     `python -m MODULE ARGUMENT...`, with this interpreter.
+    *live* is the path, below the folder of the zones, of a file in which the agent leaves the state that it holds when
+    it ends, as JSON; "" if it leaves none. It belongs to the command that prints what is stored: that must be the same.
     """
 
     command: tuple[str, ...]
     env: Mapping[str, str]
     warm: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
+    live: str = ""
 
 
 class Strategy(Protocol):

@@ -22,14 +22,16 @@ class Effects:
     """Every effect of the crash-free run happens as often as there, none else does, and in the same order.
 
     A call that the service recognised by its idempotency key is no effect. Effects too many are told even of a run
-    that did not finish: no later step takes an e-mail back.
+    that did not finish: no later step takes an e-mail back. Where the target says how often one may happen at most, the
+    crash-free run may not do it more often either.
     """
 
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
+        too_often = list(_too_often(run, facts))
         if unfinished(run):
-            too_many = list(commissions(run, reference, terms))
+            too_many = [*commissions(run, reference, terms), *too_often]
             return verdict(too_many) if too_many else DID_NOT_FINISH
-        return verdict([*differences(run, reference, terms), *_never_done(run, reference, facts)])
+        return verdict([*differences(run, reference, terms), *too_often, *_never_done(run, reference, facts)])
 
 
 def differences(run: Record, reference: Record, terms: Terms) -> list[Difference]:
@@ -78,6 +80,18 @@ def _order(run: Record, reference: Record) -> Iterator[Difference]:
             )
             yield Difference(f"{_name(effect)} came before {_name(other)}{_in(step)}", details)
             return
+
+
+def _too_often(run: Record, facts: Facts) -> Iterator[Difference]:
+    """Yield the effects that happened more often than they may in any run, whatever the reference did."""
+    most = dict(facts.most)
+    ledger = run.index.groups(Effected, "done", done) if most else {}
+    for identity in [one for one in ledger if isinstance(one, str)]:
+        occurrences = _occurrences(run, identity)
+        (effect, step) = occurrences[-1]
+        if len(occurrences) > most.get(_name(effect), len(occurrences)):
+            often = f"{times(len(occurrences))}; {times(most[_name(effect)])} is right"
+            yield Difference(f"{_name(effect)} happened {often}{_in(step)}", tuple(_line(*one) for one in occurrences))
 
 
 def _never_done(run: Record, reference: Record, facts: Facts) -> Iterator[Difference]:

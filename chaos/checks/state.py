@@ -26,20 +26,22 @@ _BEFORE_COMMIT = ("after_load", "before_think", "before_act", "after_act")
 class State:
     """After recovery the agent's state equals the crash-free one: when it resumes, in every prompt, at the end.
 
-    At the end twice: as the living agent announces it, and as another process reads it from the store. What another
-    release of the agent changes by itself is left out: its system message, and what the target names of the state.
+    At the end twice: as the living agent announces it, and as another process reads it from the store. Where the agent
+    leaves what it held when it ended, that is what must be stored, in the crash-free run too. What another release of
+    the agent changes by itself is left out: its system message, and what the target names of the state.
     """
 
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
         if cannot := unfinished(run):
             return cannot
-        if reference.final_snapshot is None and not reference.answered:
-            return unknown("the reference announced no state and asked the model nothing")
+        if reference.final_snapshot is None and not reference.answered and not reference.is_read_back:
+            return unknown("the reference announced no state, asked the model nothing, and stored nothing that is read")
         found = [
             *resume_differences(run, reference),
             *prompt_differences(run, reference),
             *turns_left_out(run, reference),
             *final_differences(run, reference),
+            *stored_differences(run, reference),
         ]
         if not found and (lacks := _lacks(run, reference)):
             return unknown(lacks)
@@ -135,6 +137,21 @@ def final_differences(run: Record, reference: Record) -> Iterator[Difference]:
     if not run.reloads_alike(reference):
         what = "the state read back by another process"
         yield from _compare(what, run.reloaded_state, reference.reloaded_state, changes)
+
+
+def stored_differences(run: Record, reference: Record) -> Iterator[Difference]:
+    """Yield how what another process reads departs from what the agent itself held when it ended."""
+    if run.reloaded is None or run.reloaded.error:
+        return
+    live, stored = run.live_state, run.reloaded_state
+    if live is None:
+        if reference.live_state is not None:
+            yield Difference("the agent left no state of its own at its end, as the crash-free one did")
+        return
+    if canonical(live) != canonical(stored):
+        path, how = first_difference(stored, live) or ("", "differs")
+        finding = f"what another process reads is not what the agent held when it ended: {path or 'it'} {how}"
+        yield Difference(finding, json_diff(stored, live))
 
 
 def _compare(what: str, state: Json, reference: Json, changes: Sequence[str]) -> Iterator[Difference]:
