@@ -100,7 +100,7 @@ def read(fault: Fault, field: str, value: JsonValue) -> object:
         # As JSON, so that strict still takes a text for an enum.
         return _types(type(fault))[field].validate_json(json.dumps(value))
     except ValidationError as error:
-        raise ScenarioError(next(message for _, message, _ in messages.problems_of(error, known))) from None
+        raise ScenarioError(next(message for _, message, *_ in messages.problems_of(error, known))) from None
 
 
 def write(fault: Fault, field: str) -> str:

@@ -13,6 +13,7 @@ import itertools
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,13 +173,33 @@ def _prefix() -> str:
 
 def _sweep(parent: Parent) -> None:
     """Remove the cgroups below *parent* whose harness is dead, and kill what is still in them."""
+    for folder in _stale(parent.memory, parent.pids):
+        with contextlib.suppress(OSError, HarnessError):
+            CgroupV2((folder,)).remove()
+
+
+def _stale(*tops: Path | None) -> Iterator[Path]:
     pattern = re.compile(rf"{_prefix()}(\d+)-\d+")
-    for top in (parent.memory, parent.pids):
+    for top in tops:
         for folder in top.iterdir() if top else ():
             match = pattern.fullmatch(folder.name)
             if match and not Path(f"/proc/{match[1]}").exists():
-                with contextlib.suppress(OSError, HarnessError):
-                    CgroupV2((folder,)).remove()
+                yield folder
+
+
+def stale() -> list[Path]:
+    """Return the cgroups of dead harnesses, wherever this process may make some; nothing is swept."""
+    found = dict.fromkeys(top for pair in _hierarchies().values() for top in pair)
+    named = os.environ.get(VARIABLE, "")
+    tops = {*found, *(top.parent for top in found if top.name == LEAF), *([Path(named)] if named else [])}
+    return sorted(_stale(*(top for top in tops if top.is_dir())))
+
+
+def remove(folder: Path) -> bool:
+    """Kill what is in the cgroup *folder* and remove it; tell whether it is gone."""
+    with contextlib.suppress(OSError, HarnessError):
+        CgroupV2((folder,)).remove()
+    return not folder.exists()
 
 
 def _read(path: Path) -> str:

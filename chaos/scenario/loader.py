@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from chaos import registry
 from chaos.checks import Terms
-from chaos.errors import ScenarioError, did_you_mean
+from chaos.errors import Kind, Problem, ScenarioError, did_you_mean
 from chaos.scenario import ExpectedFailure, FaultSpec, Limits, Scenario, StrategySpec
 from chaos.scenario.parse import parse
 from chaos.scenario.positions import LINE_BREAKS, Loc, Mark, Problems
@@ -20,6 +20,7 @@ from chaos.scenario.template import Renderer
 
 _T = TypeVar("_T")
 
+NO_MAPPING = "a scenario is a mapping that begins with 'version: 1'"
 MAX_BYTES = 1 << 20  # a scenario is some kilobytes; more is another file given by mistake
 
 
@@ -31,18 +32,22 @@ def load(path: Path, seed: int | None = None, default_seed: int | None = None) -
         seed: to use instead of the one in the file.
         default_seed: to use if the file has none.
     """
-    text = _read(path)
+    return understand(path, _read(path), seed, default_seed)
+
+
+def understand(path: Path, text: str, seed: int | None = None, default_seed: int | None = None) -> Scenario:
+    """Return the scenario that *text* says, which is that of *path* for all messages; as `load` does."""
     problems = Problems(path, text)
     tree = parse(text, problems)
     if not isinstance(tree, dict):
         if tree is not None:
-            problems.add((), "a scenario is a mapping that begins with 'version: 1'")
+            problems.add((), NO_MAPPING, Kind.TYPE)
         problems.raise_if_any()
-        raise ScenarioError(f"{path}:1:1: a scenario is a mapping that begins with 'version: 1'")
+        raise ScenarioError((Problem(str(path), 1, 1, NO_MAPPING, Kind.TYPE),))
     given = tree.get("seed")
     own = given if isinstance(given, int) and not isinstance(given, bool) else None
     chosen = next((each for each in (seed, own, default_seed) if each is not None), None)
-    renderer = Renderer(str(tree.get("scenario", "")), chosen)
+    renderer = Renderer(str(tree.get("scenario", "")), chosen, path.parent)
     rendered = renderer.document(tree, problems)
     return _Sections(path, rendered, Reader(problems)).scenario(renderer.seed)
 
@@ -53,17 +58,27 @@ def _read(path: Path) -> str:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ScenarioError(f"{path}: cannot be read: {reason}") from error
+        raise _unreadable(path, f"cannot be read: {reason}") from error
+    return decoded(path, data)
+
+
+def decoded(path: Path, data: bytes) -> str:
+    """Return the text that *data* are, those of the file *path*; raise ScenarioError if they are none."""
     if len(data) > MAX_BYTES:
-        raise ScenarioError(f"{path}: larger than {MAX_BYTES >> 20} MiB; this is no scenario")
+        raise _unreadable(path, f"larger than {MAX_BYTES >> 20} MiB; this is no scenario")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = LINE_BREAKS.split(data[: error.start].decode("utf-8-sig", "replace"))
         problems = Problems(path)
-        problems.add_at(Mark(len(before) - 1, len(before[-1])), "not UTF-8 text; a scenario is a YAML file in UTF-8")
+        mark, message = Mark(len(before) - 1, len(before[-1])), "not UTF-8 text; a scenario is a YAML file in UTF-8"
+        problems.add_at(mark, message, Kind.UNREADABLE)
         problems.raise_if_any()
         raise
+
+
+def _unreadable(path: Path, message: str) -> ScenarioError:
+    return ScenarioError((Problem(str(path), 0, 0, message, Kind.UNREADABLE),))
 
 
 class _Sections:
@@ -119,17 +134,17 @@ class _Sections:
         seen: dict[str, object] = {}
         for index, strategy in enumerate(strategies):
             if strategy and seen.setdefault(strategy.label, index) != index:
-                self.problems.add(("strategies", index), f"{strategy.label!r} is there twice")
+                self.problems.add(("strategies", index), f"{strategy.label!r} is there twice", Kind.DUPLICATE)
         seen = {}
         for index, fault in enumerate(faults):
             if fault and seen.setdefault(fault.label, fault.fault) is not fault.fault:
                 message = f"two faults are called {fault.label!r}; give this one a `name:` of its own"
-                self.problems.add(("faults", index, "name"), message)
+                self.problems.add(("faults", index, "name"), message, Kind.DUPLICATE)
         for index, fault in enumerate(faults):
             for each in _following(fault) if fault else ():
                 if seen.setdefault(each.label, each.fault) != each.fault:
                     message = f"{each.label!r} is another fault elsewhere; give this one a `name:` of its own"
-                    self.problems.add(("faults", index, "then"), message)
+                    self.problems.add(("faults", index, "then"), message, Kind.DUPLICATE)
 
     def _checks(self) -> None:
         expect = self.tree.get("expect")
@@ -152,10 +167,13 @@ class _Sections:
         if part is None:
             return None
         if not part.breaks and not part.may_break:
-            self.problems.add(loc, "says nothing; name the checks that fail under `breaks:` or `may_break:`")
+            message = "says nothing; name the checks that fail under `breaks:` or `may_break:`"
+            self.problems.add(loc, message, Kind.EXPECTATION)
         for check in set(part.breaks) & set(part.may_break):
-            self.problems.add((*loc, "may_break"), f"{check!r} cannot both have to break and be allowed to")
-        self._cell((*loc, "strategy"), part.strategy, strategies, "strategy", "strategies")
+            message = f"{check!r} cannot both have to break and be allowed to"
+            self.problems.add((*loc, "may_break"), message, Kind.EXPECTATION)
+        if self.reader.target is not None:  # else nobody knows its strategies
+            self._cell((*loc, "strategy"), part.strategy, strategies, "strategy", "strategies")
         if part.fault:
             self._cell((*loc, "fault"), part.fault, faults, "fault", "faults")
         return ExpectedFailure(
@@ -175,9 +193,11 @@ class _Sections:
         if name in known or (None in specs and name in registry.names(plural)):
             return
         if None not in specs:
-            self.problems.add(loc, f"no {what} of this scenario is called {name!r}; {did_you_mean(name, known)}")
+            message = f"no {what} of this scenario is called {name!r}; {did_you_mean(name, known)}"
+            self.problems.add(loc, message, Kind.UNKNOWN_NAME)
         elif name.split(":")[0] not in registry.names(plural) and name not in self._names_given():
-            self.problems.add(loc, f"unknown {what} {name!r}; {did_you_mean(name, registry.names(plural))}")
+            message = f"unknown {what} {name!r}; {did_you_mean(name, registry.names(plural))}"
+            self.problems.add(loc, message, Kind.UNKNOWN_NAME)
 
     def _names_given(self) -> set[str]:
         faults = [raw for raw, _ in self._items("faults") if isinstance(raw, dict)]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from chaos.errors import did_you_mean
+from chaos.errors import Kind, did_you_mean
 from chaos.scenario.positions import Loc
 
 WANTED = {
@@ -32,8 +32,8 @@ BOUNDS = {
 }
 
 
-def problems_of(error: ValidationError, known: Collection[str]) -> Iterator[tuple[Loc, str, bool]]:
-    """Yield (loc, message, whether the key is meant) for each problem in *error*.
+def problems_of(error: ValidationError, known: Collection[str]) -> Iterator[tuple[Loc, str, bool, Kind]]:
+    """Yield (loc, message, whether the key is meant, what kind of mistake it is) for each problem in *error*.
 
     Args:
         error: from a model of one level.
@@ -44,12 +44,20 @@ def problems_of(error: ValidationError, known: Collection[str]) -> Iterator[tupl
     for each in details:
         loc = each["loc"]
         if each["type"] == "extra_forbidden":
-            yield loc, f"unknown key {loc[-1]!r}; {did_you_mean(str(loc[-1]), known)}", True
+            yield loc, f"unknown key {loc[-1]!r}; {did_you_mean(str(loc[-1]), known)}", True, Kind.UNKNOWN_FIELD
+        elif each["type"] == "unexpected_keyword_argument":  # inside of a field that has fields of its own
+            yield loc, f"unknown key {loc[-1]!r}", True, Kind.UNKNOWN_FIELD
         elif each["type"] != "missing":
-            yield loc, _message(each), False
+            yield loc, _message(each), False, _kind(each)
         elif not difflib.get_close_matches(str(loc[-1]), strange):
             # One slip is one error: 'targett' is unknown, and that 'target' is missing follows.
-            yield loc[:-1], f"{loc[-1]!r} is required here", False
+            yield loc[:-1], f"{loc[-1]!r} is required here", False, Kind.MISSING_FIELD
+
+
+def _kind(error: ErrorDetails) -> Kind:
+    if error["input"] is None:
+        return Kind.NO_VALUE
+    return Kind.TYPE if error["type"].endswith("_type") else Kind.VALUE
 
 
 def _message(error: ErrorDetails) -> str:

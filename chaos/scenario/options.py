@@ -65,15 +65,15 @@ def summary(cls: type) -> str:
 def field_docs(cls: type) -> dict[str, str]:
     """Return the description of each field: its own docstring, its line under `Args:`, or the sentence about it.
 
-    A sentence is about a field that it shows as `name` or *name*.
+    A sentence is about a field that it shows as `name`, `name: value` or *name*; a line may be about several.
     """
     text = inspect.cleandoc(cls.__doc__ or "")
     found: dict[str, str] = {}
     for sentence in re.split(r"(?<=[.])\s+|\n\n", text.split("\nArgs:")[0]):
-        for mentioned in re.findall(r"[*`](\w+)[*`]", sentence):
+        for mentioned in re.findall(r"[*`](\w+)(?:: [^`]+)?[*`]", sentence):
             found.setdefault(mentioned, " ".join(sentence.split()))
-    for name, line in re.findall(r"^ {4}(\w+): (.+(?:\n {6,}.+)*)", text.partition("\nArgs:")[2], re.MULTILINE):
-        found[name] = " ".join(line.split())
+    for names, line in re.findall(r"^ {4}(\w[\w, ]*): (.+(?:\n {6,}.+)*)", text.partition("\nArgs:")[2], re.MULTILINE):
+        found |= dict.fromkeys(names.split(", "), " ".join(line.split()))
     found.update(_attribute_docs(cls))
     return {name: found[name] for name in keys(cls) if name in found}
 

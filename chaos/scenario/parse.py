@@ -14,6 +14,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from chaos.errors import Kind
 from chaos.scenario.positions import LINE_BREAKS, Loc, Mark, Problems
 
 MAX_DEPTH = 32  # levels of nesting; a scenario has about six, and deeper ones exhaust the stack
@@ -27,19 +28,20 @@ def parse(text: str, problems: Problems) -> JsonValue:
     try:
         root = yaml.compose(text)
         if root is None:
-            problems.add_at(Mark(0, 0), "the file is empty; a scenario begins with 'version: 1'")
+            problems.add_at(Mark(0, 0), "the file is empty; a scenario begins with 'version: 1'", Kind.SYNTAX)
             return None
         return _Walk(problems, yaml.constructor).value(root, (), 0)
     except MarkedYAMLError as error:
-        problems.add_at(*_syntax(error, text))
+        problems.add_at(*_syntax(error, text), Kind.SYNTAX)
     except ReaderError as error:
         before = LINE_BREAKS.split(text[: error.position])
-        problems.add_at(Mark(len(before) - 1, len(before[-1])), "this character is not allowed in YAML")
+        mark = Mark(len(before) - 1, len(before[-1]))
+        problems.add_at(mark, "this character is not allowed in YAML", Kind.SYNTAX)
     except RecursionError:
-        problems.add_at(Mark(0, 0), "nested too deeply for a scenario")
+        problems.add_at(Mark(0, 0), "nested too deeply for a scenario", Kind.SYNTAX)
     except (YAMLError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError, AssertionError) as error:
         # ruamel.yaml leaks these for some broken escapes, directives and numbers.
-        problems.add_at(Mark(0, 0), f"not YAML: {error}")
+        problems.add_at(Mark(0, 0), f"not YAML: {error}", Kind.SYNTAX)
     return None
 
 
@@ -71,15 +73,15 @@ class _Walk:
             # Not entered: an alias may point back to its own parent, or multiply without end.
             return self._none(loc, f"anchors and aliases (&{node.anchor}) are not used here; repeat it, or use vars")
         if depth > MAX_DEPTH:
-            return self._none(loc, "nested too deeply for a scenario")
+            return self._none(loc, "nested too deeply for a scenario", Kind.SYNTAX)
         if isinstance(node, MappingNode) and node.tag == f"{STANDARD}map":
             return self._mapping(node, loc, depth)
         if isinstance(node, SequenceNode) and node.tag == f"{STANDARD}seq":
             return [self.value(child, (*loc, index), depth + 1) for index, child in enumerate(node.value)]
         return self._scalar(node, loc)
 
-    def _none(self, loc: Loc, message: str) -> JsonValue:
-        self.problems.spoil(loc, message)
+    def _none(self, loc: Loc, message: str, kind: Kind = Kind.UNUSED_YAML) -> JsonValue:
+        self.problems.spoil(loc, message, kind)
         return None
 
     def _mapping(self, node: MappingNode, loc: Loc, depth: int) -> JsonValue:
@@ -91,7 +93,8 @@ class _Walk:
                 continue
             if key in found:
                 first = self.problems.marks.keys[(*loc, key)]
-                self.problems.add_at(mark, f"{key!r} is there twice; first in line {first.line + 1}")
+                message = f"{key!r} is there twice; first in line {first.line + 1}"
+                self.problems.add_at(mark, message, Kind.DUPLICATE)
                 continue
             self.problems.marks.keys[(*loc, key)] = mark
             found[key] = self.value(child, (*loc, key), depth + 1)
@@ -99,19 +102,18 @@ class _Walk:
 
     def _key(self, node: Node, mark: Mark) -> str | None:
         if isinstance(node, MappingNode):
-            self.problems.add_at(
-                mark, "a mapping cannot be a key; an expression is written ${{ ... }}, with the dollar"
-            )
+            wrong = "a mapping cannot be a key; an expression is written ${{ ... }}, with the dollar"
         elif not isinstance(node, ScalarNode):
-            self.problems.add_at(mark, "a list cannot be a key")
+            wrong = "a list cannot be a key"
         elif node.anchor or node.tag == f"{STANDARD}merge":
-            self.problems.add_at(mark, "anchors, aliases and merge keys are not used here; repeat the keys")
+            wrong = "anchors, aliases and merge keys are not used here; repeat the keys"
         elif node.tag != f"{STANDARD}str":
-            self.problems.add_at(mark, f"keys are text; put {str(node.value) or 'this key'!r} in quotes if it is meant")
+            wrong = f"keys are text; put {str(node.value) or 'this key'!r} in quotes if it is meant"
         elif not _storable(node.value):
-            self.problems.add_at(mark, "half of a surrogate pair is no character")
+            wrong = "half of a surrogate pair is no character"
         else:
             return str(node.value)
+        self.problems.add_at(mark, wrong, Kind.UNUSED_YAML)
         return None
 
     def _scalar(self, node: Node, loc: Loc) -> JsonValue:
@@ -135,7 +137,8 @@ class _Walk:
                 return int(self.constructor.construct_yaml_int(node))
             return float(self.constructor.construct_yaml_float(node))
         except (ValueError, ArithmeticError, IndexError):
-            return self._none(loc, f"not a number: {str(node.value)[:20]!r}; put it in quotes if text is meant")
+            message = f"not a number: {str(node.value)[:20]!r}; put it in quotes if text is meant"
+            return self._none(loc, message, Kind.VALUE)
 
 
 def _mark(node: Node) -> Mark:

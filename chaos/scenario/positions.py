@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.errors import ScenarioError
+from chaos.errors import Kind, Problem, ScenarioError
 
 Loc = tuple[str | int, ...]
 
@@ -52,41 +52,45 @@ class Problems:
         self.path = path
         self.marks = Marks()
         self._lines = LINE_BREAKS.split(text)
-        self._found: dict[tuple[Mark, str], None] = {}
+        self._found: dict[tuple[Mark, str], Kind] = {}
         self._spoiled: set[Loc] = set()
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def add(self, loc: Sequence[str | int], message: str, *, key: bool = False) -> None:
+    def add(self, loc: Sequence[str | int], message: str, kind: Kind = Kind.VALUE, *, key: bool = False) -> None:
         """Note that what stands at *loc* (or its *key*) is wrong, unless no value could be made of it at all."""
         if not any(tuple(loc[:length]) in self._spoiled for length in range(1, len(loc) + 1)):
-            self.add_at(self.marks.find(loc, key=key), message)
+            self.add_at(self.marks.find(loc, key=key), message, kind)
 
-    def spoil(self, loc: Loc, message: str) -> None:
+    def spoil(self, loc: Loc, message: str, kind: Kind) -> None:
         """Note that there is no value at *loc* to speak of; what follows from that is not told."""
-        self.add(loc, message)
+        self.add(loc, message, kind)
         self._spoiled.add(loc)
 
-    def add_at(self, mark: Mark, message: str) -> None:
+    def add_at(self, mark: Mark, message: str, kind: Kind) -> None:
         """Note what is wrong at *mark*; the same twice is noted once."""
-        self._found[(mark, message)] = None
+        self._found.setdefault((mark, message), kind)
 
     def raise_if_any(self) -> None:
-        """Raise ScenarioError with one block for each problem, in the order of the file."""
+        """Raise ScenarioError with each problem, in the order of the file."""
         if not self._found:
             return
         found = sorted(self._found)
-        blocks = [self._block(mark, message) for mark, message in found[:MAX_PROBLEMS]]
+        told = [self._problem(*each) for each in found[:MAX_PROBLEMS]]
         if len(found) > MAX_PROBLEMS:
-            blocks.append(f"{self.path}: and {len(found) - MAX_PROBLEMS} more")
-        raise ScenarioError("\n".join(blocks))
+            kind = self._found[found[MAX_PROBLEMS]]
+            told.append(Problem(str(self.path), 0, 0, f"and {len(found) - MAX_PROBLEMS} more", kind))
+        raise ScenarioError(tuple(told))
 
-    def _block(self, mark: Mark, message: str) -> str:
-        head = f"{self.path}:{mark.line + 1}:{mark.column + 1}: {message}"
+    def _problem(self, mark: Mark, message: str) -> Problem:
+        kind, excerpt = self._found[(mark, message)], self._excerpt(mark)
+        return Problem(str(self.path), mark.line + 1, mark.column + 1, message, kind, excerpt)
+
+    def _excerpt(self, mark: Mark) -> str:
         line = self._lines[mark.line] if mark.line < len(self._lines) else ""
         if not line.strip():
-            return head
+            return ""
         start = max(0, mark.column - EXCERPT_WIDTH // 2) if len(line) > EXCERPT_WIDTH else 0
         shown = "".join(char if char.isprintable() else " " for char in line[start : start + EXCERPT_WIDTH]).rstrip()
-        return f"{head}\n{mark.line + 1:>5} | {shown}\n      | {' ' * (mark.column - start)}^"
+        return f"{mark.line + 1:>5} | {shown}\n      | {' ' * (mark.column - start)}^"

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from chaos import registry
-from chaos.errors import ScenarioError, UnknownName, did_you_mean
+from chaos.errors import Kind, ScenarioError, UnknownName, did_you_mean
 from chaos.faults import Fault
 from chaos.scenario import FaultSpec, StrategySpec, messages, options, placing, varying
 from chaos.scenario.positions import Loc, Problems
@@ -80,7 +80,7 @@ class Reader:
                 given = made[1]
             strategy: Strategy = self.target.strategy(named.name, given)
         except UnknownName as error:
-            self.problems.add(where, str(error), key=True)
+            self.problems.add(where, str(error), Kind.UNKNOWN_NAME, key=True)
             return None
         except (TypeError, ValueError, ScenarioError) as error:
             self._refused(error, named, where)
@@ -111,7 +111,7 @@ class Reader:
         at = self.part(At, raw.get("at", {}), (*loc, "at"))
         if at is not None:
             for key, message in placing.problems(at, self.steps, first):
-                self.problems.add((*loc, "at", key), message)
+                self.problems.add((*loc, "at", key), message, Kind.PLACE)
         made = self._fault_itself(raw.get("kind"), rest, loc)
         searched = searched or (at is not None and at.explore == "search")
         vary = self._vary(part.vary, made, loc, searched) if part is not None else ()
@@ -127,10 +127,12 @@ class Reader:
 
     def _vary(self, raw: dict[str, JsonValue], made: Fault | None, loc: Loc, searched: bool) -> varying.Vary:
         if raw and not searched:
-            self.problems.add((*loc, "vary"), "'vary' is for a search; its first fault has `at: {explore: search}`")
+            message = "'vary' is for a search; its first fault has `at: {explore: search}`"
+            self.problems.add((*loc, "vary"), message, Kind.PLACE)
         found, wrong = varying.parse(made, raw) if made is not None else ((), [])
         for inner, message, key in wrong:
-            self.problems.add((*loc, "vary", *inner), message, key=key)
+            kind = Kind.UNKNOWN_FIELD if key else Kind.VALUE
+            self.problems.add((*loc, "vary", *inner), message, kind, key=key)
         return found
 
     def _fault_itself(self, kind: JsonValue, rest: dict[str, JsonValue], loc: Loc) -> Fault | None:
@@ -148,9 +150,10 @@ class Reader:
             if not isinstance(name, str):
                 continue
             if name not in known:
-                self.problems.add((*loc, index), f"no {what} {name!r}; {did_you_mean(name, known)}")
+                message = f"no {what} {name!r}; {did_you_mean(name, known)}"
+                self.problems.add((*loc, index), message, Kind.UNKNOWN_NAME)
             elif name in seen:
-                self.problems.add((*loc, index), f"{name!r} is there twice")
+                self.problems.add((*loc, index), f"{name!r} is there twice", Kind.DUPLICATE)
             seen.add(name)
 
     def _named(self, raw: JsonValue, loc: Loc) -> Named | None:
@@ -158,7 +161,7 @@ class Reader:
             return parse_named(raw)
         except ValueError as error:
             empty = f"{loc[-1]!r} has no value; {error}" if raw is None and isinstance(loc[-1], str) else str(error)
-            self.problems.add(loc, empty)
+            self.problems.add(loc, empty, Kind.NO_VALUE if raw is None else Kind.TYPE)
             return None
 
     def _load(self, kind: str, named: Named, raw: JsonValue, loc: Loc) -> type | None:
@@ -167,7 +170,8 @@ class Reader:
         except UnknownName:
             names = registry.names(kind)
             message = f"unknown {kind.removesuffix('s')} {named.name!r}; {did_you_mean(named.name, names)}"
-            self.problems.add(self._inside(raw, loc, named), message, key=isinstance(raw, dict))
+            where = self._inside(raw, loc, named)
+            self.problems.add(where, message, Kind.UNKNOWN_NAME, key=isinstance(raw, dict))
             return None
 
     def _build(self, cls: type, named: Named, raw: JsonValue, loc: Loc) -> tuple[object, dict[str, object]] | None:
@@ -190,26 +194,27 @@ class Reader:
     def _without_nulls(self, raw: dict[str, JsonValue], loc: Loc) -> dict[str, JsonValue]:
         for key, value in raw.items():
             if value is None:
-                self.problems.add((*loc, key), f"{key!r} has no value; give it one or remove the key", key=True)
+                message = f"{key!r} has no value; give it one or remove the key"
+                self.problems.add((*loc, key), message, Kind.NO_VALUE, key=True)
         return {key: value for key, value in raw.items() if value is not None}
 
     def _not_a_mapping(self, raw: JsonValue, loc: Loc, form: str = "") -> None:
         if raw is not None:
-            self.problems.add(loc, form or f"must be a mapping (key: value), not {messages.named(raw)}")
+            self.problems.add(loc, form or f"must be a mapping (key: value), not {messages.named(raw)}", Kind.TYPE)
         elif form or not isinstance(loc[-1], str):
-            self.problems.add(loc, form or "has no value")
+            self.problems.add(loc, form or "has no value", Kind.NO_VALUE)
 
     def _report(self, error: ValidationError, loc: Loc, known: Collection[str], raw: Mapping[str, JsonValue]) -> None:
-        for inner, message, key in messages.problems_of(error, known):
+        for inner, message, key, kind in messages.problems_of(error, known):
             missing = re.match(r"'(\w+)' is required", message)
             if missing is None or missing[1] not in raw:  # what has no value is told already
-                self.problems.add((*loc, *inner), message, key=key)
+                self.problems.add((*loc, *inner), message, kind, key=key)
 
     def _refused(self, error: Exception, named: Named, loc: Loc) -> None:
         """Report what a plug-in says against its options, each line at the option that it speaks of."""
         for line in str(error).splitlines() or [type(error).__name__]:
             about = [key for key in named.options if re.search(rf"\b{re.escape(key)}\b", line)]
-            self.problems.add((*loc, *about[:1]), line)
+            self.problems.add((*loc, *about[:1]), line, Kind.REFUSED_OPTION)
 
 
 def label_of(named: Named) -> str:

@@ -1,4 +1,4 @@
-"""Expressions in scenarios: `${{ vars.n * 2 }}`, `${{ fake.company() }}`.
+"""Expressions in scenarios: `${{ vars.n * 2 }}`, `${{ fake.company() }}`, `${{ here }}`, the scenario's folder.
 
 Parsed first, rendered after: the file is YAML for every editor, lines stay true, and no value can change the
 structure around it. A text that is nothing but one expression keeps the expression's type.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined
@@ -15,7 +16,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from pydantic import JsonValue
 
 from chaos import seeds
-from chaos.errors import ScenarioError, UnknownName, did_you_mean
+from chaos.errors import Kind, ScenarioError, UnknownName, did_you_mean
 from chaos.scenario.positions import Loc, Problems
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ class Vars:
 
 
 class Renderer:
-    """Renders the strings of one scenario; *seed* is where its made-up data come from.
+    """Renders the strings of one scenario in *folder*; *seed* is where its made-up data come from.
 
     Without a seed one is drawn on first use of `fake`, and stands in `seed` afterwards.
     """
 
-    def __init__(self, scenario: str, seed: int | None) -> None:
+    def __init__(self, scenario: str, seed: int | None, folder: Path = Path()) -> None:
         self.seed = seed
         self._scenario = scenario
         self._vars: dict[str, JsonValue] = {}
@@ -64,7 +65,8 @@ class Renderer:
             undefined=StrictUndefined,
             keep_trailing_newline=True,
         )
-        self._jinja.globals = {"vars": Vars(self._vars), "range": self._jinja.globals["range"]}
+        own = {"vars": Vars(self._vars), "here": str(folder.absolute())}
+        self._jinja.globals = {**own, "range": self._jinja.globals["range"]}
 
     @cached_property
     def _fake(self) -> Faker:
@@ -97,7 +99,7 @@ class Renderer:
         try:
             return self.text(value)
         except ScenarioError as error:
-            problems.spoil(loc, str(error))
+            problems.spoil(loc, str(error), Kind.EXPRESSION)
             return value
 
     def text(self, source: str) -> JsonValue:
@@ -116,7 +118,8 @@ class Renderer:
         except TemplateSyntaxError as error:
             raise ScenarioError(f"not an expression: {error.message}") from error
         except TemplateError as error:
-            names = did_you_mean(str(error).split("'")[1], ["vars", "fake"]) if "is undefined" in str(error) else ""
+            unknown = "is undefined" in str(error)
+            names = did_you_mean(str(error).split("'")[1], ["vars", "fake", "here"]) if unknown else ""
             raise ScenarioError(f"{error}; {names}" if names else str(error)) from error
         except Exception as error:  # an expression can raise anything
             raise ScenarioError(f"the expression fails with {type(error).__name__}: {error}") from error

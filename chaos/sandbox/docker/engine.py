@@ -152,15 +152,26 @@ def sweep_own() -> None:
 
 
 def _sweep(doomed: Callable[[int], bool]) -> None:
+    containers, volumes = _doomed(doomed)
+    for container in containers:
+        remove_container(container)
+    for volume in volumes:
+        remove_volume(volume)
+
+
+def stale() -> tuple[list[str], list[str]]:
+    """Return the containers and the volumes of harnesses that are dead."""
+    return _doomed(lambda pid: not Path(f"/proc/{pid}").exists())
+
+
+def _doomed(doomed: Callable[[int], bool]) -> tuple[list[str], list[str]]:
     with asking("list containers and volumes"):
         containers = client().containers.list(all=True, ignore_removed=True, filters={"label": LABEL})
         volumes = client().volumes.list(filters={"label": LABEL})
-    for container in containers:
-        if _ours(container.labels, doomed):
-            remove_container(container.id)
-    for volume in volumes:
-        if _ours(volume.attrs["Labels"], doomed):
-            remove_volume(volume.name)
+    return (
+        [str(each.id) for each in containers if _ours(each.labels, doomed)],
+        [str(each.name) for each in volumes if _ours(each.attrs["Labels"], doomed)],
+    )
 
 
 def _ours(labels: dict[str, str], doomed: Callable[[int], bool]) -> bool:
