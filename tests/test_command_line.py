@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import chaos
 from chaos import results
 from chaos.plugins.command_line import main
+from chaos.plugins.commands import GROUPS
 from chaos.results import CampaignInfo, CellResult
 from chaos.verdict import CellVerdict
 
@@ -120,3 +122,58 @@ def test_version_does_not_load_the_harness() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_command_is_in_the_help_and_has_one_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], *([name] for names in GROUPS.values() for name in names)):
+        with pytest.raises(SystemExit) as error:
+            main([*words, "--help"])
+        assert error.value.code == 0
+        shown = capsys.readouterr().out
+        assert max(map(len, shown.splitlines())) <= 120
+        for name in words or [name for names in GROUPS.values() for name in names]:
+            assert f" {name}" in shown
+
+
+def test_every_module_of_a_command_is_one() -> None:
+    folder = Path(chaos.__file__).parent / "plugins" / "commands"
+    named = {name.replace("-", "_") for names in GROUPS.values() for name in names}
+    assert named == {path.stem for path in folder.glob("*.py")} - {"__init__"}
+
+
+def test_help_loads_no_more_than_the_commands() -> None:
+    code = (
+        "import sys; from chaos.plugins.command_line import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print([m for m in ('pytest', 'msgspec', 'pydantic', 'argcomplete') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_ctrl_c_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from chaos.plugins.commands import scenarios
+
+    def interrupted(options: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scenarios, "run", interrupted)
+    assert main(["scenarios"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_bench_measures_by_a_real_campaign(tmp_path: Path) -> None:
+    """The shortest one: its rates say nothing, but that all points were tested and nothing is left."""
+    words = ["bench", "--steps", "13", "--agent", "loop", "--format", "json"]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", "chaos", *words], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rates = json.loads(done.stdout)["rates"]["loop"]
+    assert rates["fast"]["points"] > rates["real"]["points"] > 0 and rates["fast"]["distinct"] > 0
+    assert all(rate["per_second"] > 0 for rate in rates.values())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_refuses_what_it_cannot_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--steps", "2"]) == 2
+    assert "--steps takes a number from 13 to 1000, not 2" in capsys.readouterr().err

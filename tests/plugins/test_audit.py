@@ -75,7 +75,8 @@ def test_a_thread_that_is_not_there(
     store: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     assert main(["audit", str(store), *arguments]) == 2
-    assert capsys.readouterr().err.strip() == says.replace("STORE", str(store))
+    said, more = capsys.readouterr().err.splitlines()
+    assert said == f"{says.replace('STORE', str(store))} [harness.no-store]" and "explain harness.no-store" in more
 
 
 def test_a_store_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
