@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaos import judge, placement, results, seeds
+from chaos import codes, judge, placement, results, seeds
+from chaos.baseline import Baseline
+from chaos.budget import UNLIMITED, Budget, Spent
 from chaos.cell import Cell as Cell
 from chaos.cell import chain_of, seeker_of, store_of
 from chaos.determinism import repeated
@@ -61,6 +63,8 @@ class Runner:
         verify: make each of those from its start as well, and have both agree.
         prune: run equal crash states once.
         shrink: runs spent on making one failure as small as it gets at most; 0: none.
+        budget: of time; what has not begun when it is used up is not judged.
+        baseline: the failures that are known.
     """
 
     def __init__(
@@ -80,13 +84,16 @@ class Runner:
         verify: bool = False,
         prune: bool = True,
         shrink: int = 0,
+        budget: Budget = UNLIMITED,
+        baseline: Baseline | None = None,
     ) -> None:
         self.folder, self.campaign, self.seed, self.runs, self.case = folder, campaign, seed, runs, case
         self._backends, self._toxiproxy, self._no_skip = backends.candidates(backend), toxiproxy, no_skip
         self._pool, self._warm = Pool(addresses), warm
         self._shrinker = Shrinker(self._trial_of, shrink, partial(results.append, folder))
         self._references, self._router, self._verify = References(folder), Router(folder, speed), verify
-        self._prune = prune
+        self._prune, self._budget, self._baseline = prune, budget, baseline
+        self.ran: tuple[RunResult, ...] = ()  # the runs of the cell before
         for each in self._backends:  # before the folders go that their containers have
             each.sweep()
         sweep()
@@ -99,9 +106,19 @@ class Runner:
             each.sweep_own()
 
     def run_cell(self, cell: Cell) -> CellResult:
-        """Run *cell*; what it gave has been appended to the results when this returns."""
+        """Run *cell*; what it gave has been appended to the results when this returns.
+
+        A cell that the budget did not suffice for has no result there, and comes back as skipped, with the reason.
+        """
+        self.ran = ()
         try:
+            self._budget.check()
             result = self._skipped(cell) or self._run_cell(cell)
+        except Spent as spent:
+            done = f"after {len(self.ran)} of about {self._about(cell)} runs" if self.ran else "before it began"
+            return self._cell_result(
+                cell, (), CellVerdict.NOT_EXERCISED, passed=False, skipped=f"not judged: {spent} {done}"
+            )
         except Exception as error:  # a bug of ours must not make a cell vanish from the table
             why = f"{type(error).__name__}: {error}"
             results.append(self.folder, self._cell_result(cell, (), CellVerdict.HARNESS_ERROR, passed=False, why=why))
@@ -153,26 +170,38 @@ class Runner:
             if reference.unfit:
                 return self._cell_result(cell, (), CellVerdict.UNKNOWN, passed=False, why=reference.unfit)
             plans = self._plans(cell, reference.points)
-            trial = self._trial(cell, setup, reference, deriver)
-            runs, covered = self._runs(cell, trial, plans)
+            trial = replace(self._trial(cell, setup, reference, deriver), budget=self._budget)
+            runs, covered, cut = self._runs(cell, trial, plans)
+            self.ran = runs
         except HarnessError as error:
-            return self._cell_result(cell, (), CellVerdict.HARNESS_ERROR, passed=False, why=str(error))
+            return self._cell_result(cell, (), CellVerdict.HARNESS_ERROR, passed=False, why=codes.told(error))
+        if cut and not runs:
+            raise cut
         if not runs and plans:
             why = f"none of the {len(plans)} runs is in {cell.part}"
             return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=True, why=why, plans=plans)
         if not runs:
-            why = covered.gap or f"the reference run reached no point where {cell.fault.label!r} should hit"
+            why = covered.gap or reference.has_no_place_for(cell.fault.label)
             return self._cell_result(cell, (), CellVerdict.NOT_EXERCISED, passed=False, why=why)
         expectation = scenario.expectation(cell.strategy, cell.fault)
-        judged = judge.cell_verdict(runs, expectation, strict=self.case is None and cell.part.of == 1)
+        decide = partial(judge.cell_verdict, runs, strict=not cut and self.case is None and cell.part.of == 1)
+        judged = decide(expectation)
+        if cut and judged.passed:
+            raise cut
         verdict = worst(run.verdict for run in runs)
         if covered.gap and judged.passed:
             verdict, judged = CellVerdict.NOT_EXERCISED, judged._replace(passed=False, expected=False)
-        why = "; ".join(filter(None, (judged.why, covered.told, covered.gap)))
+        why = "; ".join(filter(None, (judged.why, covered.told, covered.gap, str(cut or ""))))
         result = self._cell_result(
             cell, runs, verdict, judged.passed, judged.expected, why, plans=plans, real_because=why_real
         )
-        return self._shrinker.shrunk(trial, runs, result)
+        if self._baseline and not covered.gap:
+            result = self._baseline.judged(result, runs, lambda known: decide([*expectation, *known]))
+        if cut and result.known:
+            raise cut
+        if result.known or self._budget.spent:
+            return result
+        return self._shrinker.shrunk(replace(trial, budget=UNLIMITED), runs, result)
 
     def _trial(self, cell: Cell, setup: Setup, reference: Reference, deriver: Deriver | None) -> Trial:
         return Trial(
@@ -239,8 +268,13 @@ class Runner:
         """Return what plans are drawn from: without the strategy's name, so that all are broken at the same places."""
         return seeds.rng(self._seed(cell), cell.scenario.name, cell.fault.label, "plans")
 
-    def _runs(self, cell: Cell, trial: Trial, plans: Sequence[Plan]) -> tuple[tuple[RunResult, ...], Covered]:
-        """Run those of *plans* that are in the part of *cell*, or what its seeker plans, or the one case."""
+    def _runs(
+        self, cell: Cell, trial: Trial, plans: Sequence[Plan]
+    ) -> tuple[tuple[RunResult, ...], Covered, Spent | None]:
+        """Run those of *plans* that are in the part of *cell*, or what its seeker plans, or the one case.
+
+        What was run by then comes back, and what was covered; and Spent if the budget did not suffice for the rest.
+        """
         runs: list[RunResult] = []
 
         def keep(result: RunResult) -> None:
@@ -250,19 +284,22 @@ class Runner:
         cases = [self.case] if self.case else [Case(plans[run], run) for run in cell.part.share(len(plans))]
         if self.case is not None:
             self._known(self.case, trial)
-        covered = Covered("")
-        if isinstance(cell.fault.at, Repeat):
-            for case in cases:
-                keep(repeated(trial, case, cell.fault.at.times))
-        elif self.case is not None:
-            keep(trial.run(self.case))
-        elif seeker := seeker_of(cell.fault):
-            wanted, examples = self.runs or cell.scenario.runs, Examples(self.folder, cell)
-            covered = Seeking(trial, seeker, wanted, self._rng(cell), examples, keep).go()
-            confirm_some(trial, runs)
-        else:
-            run_all(trial, cases, keep)
-        return tuple(runs), covered
+        covered, cut = Covered(""), None
+        try:
+            if isinstance(cell.fault.at, Repeat):
+                for case in cases:
+                    keep(repeated(trial, case, cell.fault.at.times))
+            elif self.case is not None:
+                keep(trial.run(self.case))
+            elif seeker := seeker_of(cell.fault):
+                wanted, examples = self.runs or cell.scenario.runs, Examples(self.folder, cell)
+                covered = Seeking(trial, seeker, wanted, self._rng(cell), examples, keep).go()
+                confirm_some(trial, runs)
+            else:
+                run_all(trial, cases, keep)
+        except Spent as spent:
+            cut = spent
+        return tuple(runs), covered, cut
 
     def _known(self, case: Case, trial: Trial) -> None:
         """Raise HarnessError if *case* names a fault that is none of the cell's, nor a variant of one."""

@@ -108,6 +108,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage = Storage()
     # what the strategy's half outside the sandbox said last, by kind ("turns", "restore", ...): its own words
     outside: dict[str, dict[str, str | int | float | bool]] = {}
+    volatile: tuple[str, ...] = ()  # paths of the state that may differ between equal runs
     seconds: float = 0.0
     error: str = ""  # of the harness
     replay: str = ""
@@ -178,6 +179,7 @@ class CellResult(msgspec.Struct, frozen=True, kw_only=True):
     real_because: str = ""  # why runs are made from their start, and not derived
     skipped: str = ""  # the reason; the other fields then mean nothing
     replay: str = ""  # of the worst run
+    known: dict[str, tuple[str, ...]] = {}  # accepted by the baseline, which is all that broke: check -> places
     minimal: tuple[Minimal, ...] = ()  # of each different failure that the scenario does not expect, the first few
     part: int = 1  # which of the *parts* that the cell was divided into
     parts: int = 1
@@ -205,6 +207,8 @@ class CampaignInfo(msgspec.Struct, frozen=True, kw_only=True):
     shard: str = ""  # which group of `--splits` it is: "2 of 4"
     shards: tuple[Shard, ...] = ()  # what it was merged from
     notes: tuple[str, ...] = ()  # what that showed: what is missing, was there twice, differs
+    price: float = 0.0  # of a million tokens, in USD; 0: reports say nothing of money
+    history: str = ""  # the file that a line was added to; where there is none, reports look among the results
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,6 +218,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunResult, ...]
     cells: tuple[CellResult, ...]  # a divided one is one
     plan: tuple[PlannedCell, ...] = ()
+    scenarios: dict[str, str] = {}  # names, with the digest of each one's file, as far as they are known
 
     @property
     def planned(self) -> int:
@@ -233,6 +238,11 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     def unjudged(self) -> int:
         """How many cells have no result, or not of all parts: it was interrupted, or ended at the first failure."""
         return self.planned - sum(not cell.missing for cell in self.cells) - len(self.elsewhere)
+
+
+def priced(campaign: Campaign, price: float) -> Campaign:
+    """Return *campaign* with the *price* of a million tokens, in USD."""
+    return msgspec.structs.replace(campaign, info=msgspec.structs.replace(campaign.info, price=price))
 
 
 def append(folder: Path, result: RunResult | CellResult) -> None:
@@ -275,7 +285,7 @@ def read(folder: Path) -> Campaign:
         from chaos.whole import wholes  # it judges, and so stands above this module: only divided cells need it
 
         cells = wholes(cells, runs)
-    return Campaign(info=info, runs=tuple(runs), cells=cells, plan=planned.cells)
+    return Campaign(info=info, runs=tuple(runs), cells=cells, plan=planned.cells, scenarios=planned.scenarios)
 
 
 def read_parts(folder: Path) -> tuple[CampaignInfo, Planned, tuple[CellResult, ...], tuple[RunResult, ...]]:

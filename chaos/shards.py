@@ -9,7 +9,10 @@ Key = tuple[str, str, str]
 
 
 class PlannedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of a campaign, or a part of one; *here*: it was for this folder, and for no other machine's."""
+    """A cell of a campaign, or a part of one; *here*: it was for this folder, and for no other machine's.
+
+    *runs*: about how many it has; *file*: of its scenario, as a user would type it.
+    """
 
     scenario: str
     strategy: str
@@ -18,6 +21,8 @@ class PlannedCell(msgspec.Struct, frozen=True, kw_only=True):
     part: int = 1
     parts: int = 1
     here: bool = True
+    runs: int = 0
+    file: str = ""
 
     @property
     def key(self) -> Key:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from chaos import claims, judge, measure, seeds
+from chaos import claims, codes, judge, measure, seeds
+from chaos.budget import UNLIMITED, Budget
 from chaos.cell import Cell, taken
 from chaos.errors import HarnessError
 from chaos.events.seen import HostDid
@@ -52,6 +53,7 @@ class Trial:
         verify: make each derived run from its start as well, and have both agree.
         prune: run equal crash states once.
         aside: where the journal of the next run goes, relative to *folder*, if it is none of the cell's own runs.
+        budget: of time; Spent instead of a run when it is used up.
     """
 
     cell: Cell
@@ -65,6 +67,7 @@ class Trial:
     verify: bool = False
     prune: bool = True
     aside: Path | None = None
+    budget: Budget = UNLIMITED
 
     def run(self, case: Case, *, may_miss: bool = False) -> RunResult:
         """Return what became of *case*; what the harness could not do is a HARNESS_ERROR in it.
@@ -72,6 +75,7 @@ class Trial:
         Args:
             may_miss: a seeker asks: the run is judged by the faults that hit, what found no point is *unreached*.
         """
+        self.budget.check()
         began = time.monotonic()
         try:
             made = self._made(case)
@@ -152,7 +156,7 @@ class Trial:
         """Return the result of *case*, which could not be run."""
         if _interrupted(error):
             raise KeyboardInterrupt from error
-        return msgspec.structs.replace(self._blank(case), verdict=CellVerdict.HARNESS_ERROR, error=str(error))
+        return msgspec.structs.replace(self._blank(case), verdict=CellVerdict.HARNESS_ERROR, error=codes.told(error))
 
     def _told(self, case: Case, made: Made, result: RunResult) -> RunResult:
         """Return *result* with how the run was *made*."""
@@ -220,6 +224,7 @@ class Trial:
             verdict=CellVerdict.UNKNOWN,
             expected=tuple(sorted({name for e in expectation for name in (*e.breaks, *e.may_break)})),
             because="; ".join(e.because for e in expectation),
+            volatile=self.setup.volatile,
             replay=self.replay_command(case),
         )
 

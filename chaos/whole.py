@@ -44,6 +44,12 @@ def _whole(parts: Mapping[int, CellResult], runs: Sequence[RunResult]) -> CellRe
     objections = [*_objections(first.parts, missing, idle), *_disagreements(parts, runs)]
     expected = [ExpectedFailure("", "", one.breaks, one.may_break, one.because) for one in first.expects]
     judged = judge.cell_verdict(runs, expected, strict=not missing)
+    known = _known(parts.values())
+    if not judged.passed and not objections and all(part.passed or part.known for part in parts.values()):
+        accepted = ExpectedFailure("", "", (), tuple(known), "known")
+        known = known if judge.cell_verdict(runs, [*expected, accepted], strict=not missing).passed else {}
+    else:
+        known = {}
     verdict = worst([*(run.verdict for run in runs), *(part.verdict for part in idle)])
     if any(part.plans != first.plans for part in parts.values() if part not in idle):
         verdict = worst((verdict, CellVerdict.UNKNOWN))
@@ -61,10 +67,20 @@ def _whole(parts: Mapping[int, CellResult], runs: Sequence[RunResult]) -> CellRe
         landed=sum(len(run.landed) for run in runs),
         real_because=next((part.real_because for part in parts.values() if part.real_because), ""),
         skipped="",
+        known=known,
         replay=shown.replay if shown else "",
         minimal=_smallest(one for part in parts.values() for one in part.minimal),
         missing=missing,
     )
+
+
+def _known(parts: Iterable[CellResult]) -> dict[str, tuple[str, ...]]:
+    """Return what the baseline accepts of all *parts*."""
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for check, places in part.known.items():
+            found.setdefault(check, set()).update(places)
+    return {check: tuple(sorted(places)) for check, places in sorted(found.items())}
 
 
 def _smallest(found: Iterable[Minimal]) -> tuple[Minimal, ...]:

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import re
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos import parts
+from chaos import codes, history, parts, thresholds
 from chaos.campaign import Cell, Runner
 from chaos.cell import seeker_of, starts_of
-from chaos.errors import ScenarioError, did_you_mean
+from chaos.errors import Kind, Problem, ScenarioError, did_you_mean
 from chaos.plan import parse_case
+from chaos.plugins import tags
 from chaos.plugins.settings import SUFFIX, Settings, shard
-from chaos.results import CellResult
+from chaos.reports.failure_text import codes_of, failure
+from chaos.results import CellResult, RunResult
 from chaos.scenario import Scenario
 from chaos.scenario.loader import load
 from chaos.shards import Planned, PlannedCell
 from chaos.variants import name_of
-
-RESERVED = ("chaos", "filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xdist_group", "xfail")
-"""Marks that mean something to pytest, to xdist or to us: a tag of such a name would change what runs."""
+from chaos.verdict import CellVerdict
 
 WORKERS = 4
 """Processes that each machine of `--splits` is taken to have, as a hosted runner has cores: all must divide alike."""
@@ -44,11 +45,13 @@ class Choice:
         self._faults: str = config.getoption("--chaos-fault") or ""
         plan = parse_case(settings.case).plan if settings.case else None
         self._case = name_of(plan.faults[0].fault) if plan and plan.faults else ""
+        self._asked = [each for text in settings.fail_on if (each := thresholds.parse(text).strategy)]
         self._known: dict[str, set[str]] = {"strategy": set(), "fault": set()}
         self._labels = set[str]()
         self._files: dict[str, Path] = {}
-        self._order = itertools.count()
-        self._parts, self._runs = settings.parts, settings.runs
+        self._order, self._folder = itertools.count(), config.invocation_params.dir
+        self._estimates: dict[tuple[str, str], int] = {}  # runs of a cell, by scenario and fault
+        self._parts, self._runs, self.report = settings.parts, settings.runs, settings.report
         _, groups = shard(config)
         self._workers = groups * WORKERS if groups > 1 else getattr(config, "workerinput", {}).get("workercount", 1)
 
@@ -59,7 +62,8 @@ class Choice:
         """
         scenario = load(path, **self._seed)
         if (other := self._files.setdefault(scenario.name, path)) != path:
-            raise ScenarioError(f"{path}: the scenario of {other} is called {scenario.name!r} too; rename one of them")
+            message = f"the scenario of {other} is called {scenario.name!r} too; rename one of them"
+            raise ScenarioError((Problem(str(path), 0, 0, message, Kind.DUPLICATE),))
         strategies = {each.label: each.name for each in scenario.strategies}
         faults = {each.label: each.kind for each in scenario.faults}
         self._known["strategy"].update(strategies, strategies.values())
@@ -90,7 +94,23 @@ class Choice:
         digests = {
             name: hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest() for name, path in self._files.items()
         }
-        return Planned(scenarios=digests, cells=tuple(_planned(cell, (cell.order, cell.part) in own) for cell in cells))
+        return Planned(
+            scenarios=digests,
+            cells=tuple(
+                _planned(cell, (cell.order, cell.part) in own, self._expected(cell), self._folder) for cell in cells
+            ),
+        )
+
+    def _expected(self, cell: Cell) -> int:
+        """Return about how many runs *cell*, or a part of one, will have."""
+        key, wanted = (cell.scenario.name, cell.fault.label), self._runs or cell.scenario.runs
+        if self._case:
+            return 1
+        if seeker_of(cell.fault):
+            return wanted
+        if key not in self._estimates:
+            self._estimates[key] = parts.estimate(cell.fault, cell.scenario.target.steps, wanted)
+        return len(cell.part.share(self._estimates[key]))
 
     def complaint(self) -> str:
         """Return which name in the options none of the scenarios has, and which may be meant; "" if there is none."""
@@ -100,12 +120,15 @@ class Choice:
             for word in words(text, self._known[what]):
                 if word not in self._known[what]:
                     return f"--chaos-{what}: no {what} {word!r}; {did_you_mean(word, self._known[what])}"
+        for strategy in self._asked:
+            if strategy not in self._known["strategy"]:
+                return f"--chaos-fail-on: no strategy {strategy!r}; {did_you_mean(strategy, self._known['strategy'])}"
         if self._case and self._case not in self._labels:
             return f"--chaos-case: no fault {self._case!r}; {did_you_mean(self._case, self._labels)}"
         return ""
 
 
-def _planned(cell: Cell, here: bool) -> PlannedCell:
+def _planned(cell: Cell, here: bool, runs: int, folder: Path) -> PlannedCell:
     number, of = cell.part
     return PlannedCell(
         scenario=cell.scenario.name,
@@ -115,6 +138,8 @@ def _planned(cell: Cell, here: bool) -> PlannedCell:
         part=number,
         parts=of,
         here=here,
+        runs=runs,
+        file=os.path.relpath(cell.scenario.path, folder),
     )
 
 
@@ -150,22 +175,15 @@ class ScenarioFile(pytest.Module):
     def _getobj(self) -> types.ModuleType:
         try:
             scenario, cells = self.config.stash[CHOICE].cells(self.path)
-            marks = [_mark(tag) for tag in scenario.tags]
-            if wrong := next((tag for tag in marks if tag in RESERVED), ""):
-                raise ScenarioError(f"{self.path}: the tag {wrong!r} is a mark with a meaning; take another word")
+            marks = tags.marks(scenario)
         except ScenarioError as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(codes.told(error)) from None
         for mark in marks:
             self.config.addinivalue_line("markers", f"{mark}: a tag of chaos scenarios")
         module = types.ModuleType(re.sub(r"\W", "_", self.path.name.removesuffix(SUFFIX)))
         if cells:
             setattr(module, f"test_{module.__name__}", _function(self.path, list(_parameters(cells, marks))))
         return module
-
-
-def _mark(tag: str) -> str:
-    """Return *tag* as it can be asked for with `-m`: hyphens are fine there, spaces are not."""
-    return re.sub(r"[^\w.+-]", "_", tag).lstrip("_")
 
 
 def _parameters(cells: list[Cell], tags: list[str]) -> Iterator[Any]:
@@ -185,32 +203,41 @@ def _group(cell: Cell) -> str:
 
 def _function(path: Path, parameters: list[Any]) -> Callable[..., None]:
     def test(request: pytest.FixtureRequest, chaos_cell: Cell, chaos_runner: Runner) -> None:
-        _report(chaos_runner.run_cell(chaos_cell), request, chaos_runner.seed)
+        result = chaos_runner.run_cell(chaos_cell)
+        _report(chaos_runner, result, request, request.config.stash[CHOICE].report)
 
     # Reports that name a place (skips, annotations) name the scenario, not us.
     test.__code__ = test.__code__.replace(co_filename=str(path), co_firstlineno=1)
     return pytest.mark.parametrize("chaos_cell", parameters)(test)
 
 
-def _report(result: CellResult, request: pytest.FixtureRequest, seed: int) -> None:
+def _report(runner: Runner, result: CellResult, request: pytest.FixtureRequest, report: str) -> None:
     """Turn what the cell amounts to into pytest's own outcomes."""
     __tracebackhide__ = True
-    properties = [(name, getattr(result, name)) for name in _PROPERTIES]
     # Not by record_property: it warns about a JUnit dialect, and warnings may be errors.
-    request.node.user_properties += [(f"chaos.{name}", str(value)) for name, value in [*properties, ("seed", seed)]]
+    request.node.user_properties += [
+        (f"chaos.{name}", value) for name, value in properties(result, runner.ran, runner.seed).items()
+    ]
     if result.skipped or (result.passed and not result.runs):
         pytest.skip(result.skipped or result.why)  # the latter is a part of a cell that has fewer runs than expected
-    if result.expected:
+    if result.expected or result.known:
         pytest.xfail(result.why)  # comes back only under --runxfail, which asks for failures
-    if result.expected or not result.passed:
-        lines = [f"{result.strategy} x {result.fault}: {result.verdict}", f"  {result.why}"]
-        lines += [f"  {check}: {finding}" for check, finding in result.findings.items()]
-        lines += [f"  replay: {result.replay}"] if result.replay else []
-        for minimal in result.minimal:
-            lines += [f"  smallest: {minimal.sentence}", f"    {minimal.check}: {minimal.finding}"]
-            lines += [f"    replay: {minimal.replay}"] if minimal.replay != result.replay else []
-            lines += [f"    test and journals: {minimal.bundle} among the results"] if minimal.bundle else []
-        pytest.fail("\n".join(lines), pytrace=False)
+    if result.expected or result.known or not result.passed:
+        pytest.fail("\n".join(failure(result, runner.ran, report)), pytrace=False)
+
+
+def properties(result: CellResult, runs: Sequence[RunResult], seed: int) -> dict[str, str]:
+    """Return what a JUnit file says of a cell with its *runs*; "" for what is not known."""
+    found = {name: str(getattr(result, name)) for name in _PROPERTIES}
+    figures = next(iter(history.of_runs(runs)), None)
+    for name in ("recovered", "rpo_p50", "rpo_p95", "rto_p50", "rto_p95", "asked_again_tokens"):
+        value = getattr(figures, name, None)
+        found[name] = "" if value is None else f"{value:g}"
+    found["codes"] = " ".join(codes_of(result.verdict, result.findings)) if result.verdict not in _FINE else ""
+    found["known"] = " ".join(result.known)
+    found["minimal"] = "; ".join(minimal.sentence for minimal in result.minimal)
+    return {**found, "seed": str(seed)}
 
 
 _PROPERTIES = ("scenario", "strategy", "fault", "verdict", "runs", "planned", "landed", "replay")
+_FINE = (CellVerdict.RECOVERED,)

@@ -17,6 +17,7 @@ from chaos.plugins.settings import Settings
 if TYPE_CHECKING:
     from chaos.campaign import Runner
     from chaos.cell import Cell
+    from chaos.plugins.gates import Closing
     from chaos.results import Campaign
 
 _WORKER = "chaos"  # key of what pytest-xdist carries between the controller and its workers
@@ -25,6 +26,8 @@ SETTINGS = pytest.StashKey[Settings]()
 BEGUN = pytest.StashKey[bool]()
 COMPLAINT = pytest.StashKey[str]()
 WHOLE = pytest.StashKey[list["Cell"]]()
+CLOSING = pytest.StashKey["Closing"]()
+PROGRESS = "chaos progress"  # name of the plug-in that shows it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,13 +36,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos(scenario, strategy, fault): a cell of a recovery scenario")
+    if not config.pluginmanager.hasplugin("xdist"):  # else pytest warns of a mark that nobody knows
+        config.addinivalue_line("markers", "xdist_group(name): cells that one process of pytest-xdist runs")
     if not config.getoption("--chaos"):
         return
     from chaos.plugins.cells import CHOICE, Choice
 
     handed_on = getattr(config, "workerinput", {}).get(_WORKER)
-    config.stash[SETTINGS] = Settings(*handed_on) if handed_on else settings.read(config)
-    config.stash[CHOICE] = Choice(config, config.stash[SETTINGS])
+    config.stash[SETTINGS] = found = Settings(*handed_on) if handed_on else settings.read(config)
+    if not handed_on:
+        from chaos.plugins import gates
+        from chaos.plugins.progress import Progress
+
+        gates.usage(found)
+        config.pluginmanager.register(Progress(config, found), PROGRESS)
+    config.stash[CHOICE] = Choice(config, found)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -118,9 +129,12 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Begin the campaign now that something of it will run: until here, earlier results are safe."""
     stopped = session.testsfailed and not session.config.getoption("continue_on_collection_errors")
     if not stopped and any("chaos_runner" in getattr(item, "fixturenames", ()) for item in session.items):
-        from chaos.plugins.cells import of_items
+        from chaos.plugins.cells import CHOICE, of_items
 
-        _begin(session.config, len({cell.order for cell in of_items(session.items)}))
+        cells = of_items(session.items)
+        _begin(session.config, len({cell.order for cell in cells}))
+        if (progress := session.config.pluginmanager.getplugin(PROGRESS)) and not session.config.option.collectonly:
+            progress.announce(session.config.stash[CHOICE].planned(cells, cells).cells)
 
 
 def _begin(config: pytest.Config, cells: int = 0) -> None:
@@ -148,12 +162,14 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     from chaos import leftovers
     from chaos.campaign import Runner
     from chaos.plan import parse_case
+    from chaos.plugins import gates
     from chaos.route import Speed
 
     _begin(request.config)  # a test may ask for this fixture while it runs
     _plan(request)
     case = parse_case(found.case) if found.case else None
     addresses = dict(found.servers)
+    budget, known = gates.read(found)
     runner = Runner(
         Path(found.folder),
         found.campaign,
@@ -168,6 +184,8 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
         speed=Speed(found.speed),
         verify=found.verify,
         shrink=found.shrink,
+        budget=budget,
+        baseline=known,
     )
     yield runner
     runner.close()
@@ -196,11 +214,29 @@ def _settings(request: pytest.FixtureRequest) -> Settings:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if complaint := session.config.stash.get(COMPLAINT, ""):
         raise pytest.UsageError(complaint)
-    if session.exitstatus == pytest.ExitCode.OK and not hasattr(session.config, "workerinput"):
-        campaign = _campaign(session.config)
-        # Each part of such a cell has passed, and the whole has not: something that must break broke in none of them.
-        if campaign and any(cell.parts > 1 and not cell.missing and not cell.passed for cell in campaign.cells):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if hasattr(session.config, "workerinput") or not (campaign := _campaign(session.config)):
+        return
+    # Each part of such a cell has passed, and the whole has not: something that must break broke in none of them.
+    parted = (cell for cell in campaign.cells if cell.parts > 1 and not cell.missing and not cell.known)
+    failed = any(not cell.passed for cell in parted)
+    session.config.stash[CLOSING] = closing = _close(session, campaign)
+    if session.exitstatus == pytest.ExitCode.OK and (failed or closing.failed):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _close(session: pytest.Session, campaign: Campaign) -> Closing:
+    """Return what the gates say of *campaign*, and have its line added to the history."""
+    from chaos.plugins import gates
+    from chaos.plugins.progress import processes
+
+    progress: Any = session.config.pluginmanager.getplugin(PROGRESS)
+    return gates.close(
+        campaign,
+        session.config.stash[SETTINGS],
+        seconds=progress.seconds,
+        processes=processes(session.config),
+        ended=session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED),
+    )
 
 
 def _campaign(config: pytest.Config) -> Campaign | None:
@@ -221,15 +257,19 @@ def _campaign(config: pytest.Config) -> Campaign | None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if (campaign := _campaign(config)) is None:
         return
+    from chaos.plugins import github
     from chaos.reports import html, terminal
 
     folder, report = Path(config.stash[SETTINGS].folder), Path(config.stash[SETTINGS].report)
     terminalreporter.section("chaos: strategy x fault")
     shown: str | None = str(report)
     try:
-        report.write_text(html.render(campaign, folder), encoding="utf-8")
+        html.write(campaign, folder, report)
     except OSError as error:
         terminalreporter.write_line(f"the report {report} cannot be written: {error.strerror}", red=True)
         shown = None
-    for line in terminal.render(campaign, shown, terminalreporter._tw.fullwidth):
+    closing = config.stash.get(CLOSING, None)
+    extra = closing.lines if closing else ()
+    for line in terminal.render(campaign, shown, terminalreporter._tw.fullwidth, extra):
         terminalreporter.write_line(line)
+    github.tell(campaign, extra, shown or "", terminalreporter.write_line)

@@ -11,11 +11,13 @@ import pytest
 
 SUFFIX = ".chaos.yaml"
 RESULTS = ".chaos"
+FAIL_ON = "--chaos-fail-on"
 REPLAY = "replay"  # folder among the default results: a replay must not cost the campaign that it replays a part of
 REPORT = "report.html"
 MAX_SEED = 2**63 - 1  # what every reader of the results can hold
 MAX_RUNS = 10_000  # as many as a scenario may ask for
 SHRINK = 60  # runs for one failure: with the time that they may take, what a job can spare
+MAX_PRICE = 1_000_000  # USD for a million tokens: a dollar each, far beyond any model
 MAX_PARTS = 1_000  # of a cell: ten runs each of the most that there may be
 AUTO = "auto"
 
@@ -60,13 +62,29 @@ _OPTIONS = (
     ("--chaos-case", "PLAN#RUN", f"Replay exactly one run, as printed with a failure (results: {RESULTS}/{REPLAY})."),
     ("--chaos-results", "DIR", f"Where results and journals go (default: {RESULTS}); earlier ones are replaced."),
     ("--chaos-report", "FILE", f"The HTML report (default: {REPORT} among the results)."),
+    (
+        "--chaos-history",
+        "FILE",
+        "A line is added to it for each campaign (default: history.jsonl among the results): for trends, estimates and "
+        "--chaos-fail-on.",
+    ),
+    ("--chaos-baseline", "FILE", "Failures that are known: they do not fail the campaign, new ones do."),
+    ("--chaos-budget", "TIME", "As '10m': what has not begun by then is not judged, and the exit code is 1."),
+    ("--chaos-price", "USD", "Price of a million tokens: the report then tells in money too what recovery costs."),
 )
 
 
 _FLAGS = (
     ("--chaos-cold", "Start agents as new interpreters instead of forking them from one that has their imports done."),
     ("--chaos-verify-fast", "Make each derived run from its start as well: both must come to the same verdict."),
+    ("--chaos-write-baseline", "Write what fails to the --chaos-baseline FILE, as known from now on."),
     ("--chaos-no-skip", "A cell that this machine cannot run fails, instead of being skipped with the reason."),
+)
+
+EXIT_CODES = (
+    "Exit codes: 0 all as promised; 1 a promise was broken, a fault did not land, a strict expectation was not met, a "
+    "threshold was passed, or the budget did not suffice; 2 a scenario is wrong, or an interrupt; 3 an error inside "
+    "pytest; 4 an option is wrong; 5 there was nothing to run."
 )
 
 
@@ -89,12 +107,20 @@ class Settings(NamedTuple):
     verify: bool = False
     shrink: int = 0  # runs for one failure
     parts: int | None = 1  # of each large cell; None: as many as there are processes
+    price: float = 0.0  # USD for a million tokens
+    history: str = ""  # file; "": none
+    baseline: str = ""  # file; "": none
+    learn: bool = False  # what fails becomes known
+    fail_on: tuple[str, ...] = ()
+    budget: float = 0.0  # seconds; 0: none
+    ends: float = 0.0  # when they are used up, on the machine's monotonic clock
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Add the options to `pytest --help`, each but `--chaos` with its environment variable as the default."""
     group = parser.getgroup("chaos", "recovery testing of long-running agents (pytest-chaos)")
-    _add(group, "--chaos", action="store_true", default=False, help=f"Run the scenarios in *{SUFFIX} files.")
+    what = f"Run the scenarios in *{SUFFIX} files. {EXIT_CODES}"
+    _add(group, "--chaos", action="store_true", default=False, help=what)
     for name, text in _FLAGS:
         variable = _variable(name)
         default = os.environ.get(variable, "") == "1"
@@ -104,6 +130,16 @@ def add_options(parser: pytest.Parser) -> None:
         # Empty is unset: CI systems hand on inputs that nobody gave as empty variables.
         given = os.environ.get(variable) or None
         _add(group, name, metavar=metavar, default=given, help=f"{text} Environment: {variable}.")
+
+    _add(
+        group,
+        FAIL_ON,
+        action="append",
+        metavar="EXPR",
+        default=[text for text in (os.environ.get(_variable(FAIL_ON)) or "").split(";") if text.strip()],
+        help="Fail if a figure of a strategy is worse, as 'rto_p95>+20%%' (than in the history) or "
+        f"'recovered[cow]<90%%'; may be repeated. Environment: {_variable(FAIL_ON)}, with semicolons.",
+    )
 
 
 def _variable(option: str) -> str:
@@ -124,6 +160,7 @@ def read(config: pytest.Config) -> Settings:
     from chaos import seeds
     from chaos.errors import ScenarioError
     from chaos.plan import parse_case
+    from chaos.plugins import gate_options
     from chaos.plugins.machine import campaign_name
 
     seed = _number(config, "--chaos-seed", 0, MAX_SEED)
@@ -158,6 +195,8 @@ def read(config: pytest.Config) -> Settings:
         verify=bool(config.getoption("--chaos-verify-fast")),
         shrink=_shrink(config, replaying=bool(case)),
         parts=1 if case else _parts(config),
+        price=_price(config),
+        **gate_options.read(config, folder, replaying=bool(case)),
     )
 
 
@@ -171,6 +210,28 @@ def _parts(config: pytest.Config) -> int | None:
     if str(config.getoption("--chaos-parts") or AUTO) == AUTO:
         return None
     return _number(config, "--chaos-parts", 1, MAX_PARTS, f" or {AUTO!r}")
+
+
+def _price(config: pytest.Config) -> float:
+    from chaos.errors import ScenarioError
+
+    try:
+        return price_of("--chaos-price", config.getoption("--chaos-price") or "0")
+    except ScenarioError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def price_of(option: str, text: str) -> float:
+    """Return the USD that the *text* of *option* asks for a million tokens; ScenarioError for what is no price."""
+    from chaos.errors import ScenarioError
+
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price <= MAX_PRICE:
+        raise ScenarioError(f"{option} takes the USD for a million tokens, from 0 to {MAX_PRICE:,}, not {text!r}")
+    return price
 
 
 def shard(config: pytest.Config) -> tuple[int, int]:
@@ -245,7 +306,9 @@ def begin(config: pytest.Config, settings: Settings, cells: int) -> None:
     folder, report = Path(settings.folder), Path(settings.report)
     try:
         arguments = config.invocation_params.args
-        results.write_info(folder, campaign_info(settings.campaign, settings.seed, arguments, cells, shard(config)))
+        given = settings.price, settings.history
+        info = campaign_info(settings.campaign, settings.seed, arguments, cells, shard(config), *given)
+        results.write_info(folder, info)
         if folder == config.invocation_params.dir / RESULTS:  # only where the name is ours
             (folder / ".gitignore").write_text("# made by pytest-chaos\n*\n", encoding="utf-8")
     except OSError as error:

@@ -6,15 +6,17 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
+from chaos.history import percentile
 from chaos.reports import matrix as matrices
 from chaos.reports.bands import Band, bands
 from chaos.reports.cells import Cell, Column, State
 from chaos.reports.correctness import Correctness, Share, correctness
+from chaos.reports.failure_text import codes_of_cell, explain
 from chaos.reports.making import made_how
 from chaos.reports.matrix import Matrix
 from chaos.reports.numbers import Costs, costs
 from chaos.reports.outside import outside
-from chaos.reports.text import clip, listing, made, mask, number, seconds, size
+from chaos.reports.text import clip, listing, made, mask, number, plural, seconds, size
 from chaos.results import Campaign
 
 EXPLAINED_CELLS = 20  # a terminal's page or two; the report has them all
@@ -23,14 +25,18 @@ MIN_WIDTH = 40  # below this nothing can be a table
 _GAP = "  "
 
 
-def render(campaign: Campaign, report_path: str | None, width: int) -> list[str]:
-    """Return the lines that sum up *campaign* in *width* columns; replay commands are never broken."""
+def render(campaign: Campaign, report_path: str | None, width: int, closing: Sequence[str] = ()) -> list[str]:
+    """Return the lines that sum up *campaign* in *width* columns; replay commands are never broken.
+
+    Args:
+        closing: what the gates say: thresholds, the baseline, the budget.
+    """
     width = max(width, MIN_WIDTH)
     matrix = matrices.of(campaign)
     lines = [
         *_matrix_table(matrix, width),
         *_correctness_table(correctness(campaign), width),
-        *_costs_table(costs(campaign)),
+        *_costs_table(costs(campaign), width),
         *_outside(campaign, width),
         "",
         *_summary(matrix, campaign),
@@ -39,6 +45,8 @@ def render(campaign: Campaign, report_path: str | None, width: int) -> list[str]
         lines += _wrapped(line, width)
     if report_path:
         lines.append(f"report: {report_path}")
+    for line in closing:
+        lines += _wrapped(line, width)
     lines += _skips(matrix, width)
     lines += _explanations(matrix, width)
     return [mask(_printable(line)).rstrip() for line in lines]
@@ -113,21 +121,27 @@ def _outside(campaign: Campaign, width: int) -> list[str]:
     return ["", *(line for each in told for line in _wrapped(each.sentence, width))] if told else []
 
 
-def _costs_table(found: Sequence[Costs]) -> list[str]:
+def _costs_table(found: Sequence[Costs], width: int) -> list[str]:
+    """Return what a run of each strategy costs, without the last columns where there is no room for them."""
     if not found:
         return []
-    rows = [("medians", "RPO", "RTO", "asked again", "stored", "written")]
+    rows: list[tuple[str, ...]] = [
+        ("medians", "RPO", "RTO", "RTO p95", "asked again (mean)", "stored a step", "written a step"),
+    ]
     rows += [
         (
             _cut(cost.strategy),
-            number(cost.rpo),
-            seconds(cost.rto.total if cost.rto else None),
+            number(percentile(cost.rpo, 0.5)),
+            seconds(percentile(cost.rto, 0.5)),
+            seconds(percentile(cost.rto, 0.95)),
             f"{number(cost.asked_again)} tokens",
             size(cost.stored),
             size(cost.written),
         )
         for cost in found
     ]
+    while max(map(len, _aligned(rows))) > width:
+        rows = [row[:-1] for row in rows]
     return _aligned(rows)
 
 
@@ -157,6 +171,8 @@ def _percent(share: Share | None) -> str:
 def _summary(matrix: Matrix, campaign: Campaign) -> list[str]:
     landed, planned = matrix.landed
     lines = [f"{landed}/{planned} planned faults landed", f"seed {campaign.info.seed}"]
+    if known := sum(cell.state is State.KNOWN for cell in matrix.cells):
+        lines.append(f"{plural(known, 'known failure')} accepted")
     if elsewhere := Counter(run.backend for run in campaign.runs if run.backend not in ("", "process")):
         lines.append(", ".join(f"{runs} of {len(campaign.runs)} runs in {name}" for name, runs in elsewhere.items()))
     if shards := campaign.info.shards:
@@ -183,7 +199,8 @@ def _explanations(matrix: Matrix, width: int) -> list[str]:
     """Return, for each cell that is not as promised, why in one sentence and its replay command."""
     lines: list[str] = []
     for cell in matrix.bad[:EXPLAINED_CELLS]:
-        lines += ["", *_wrapped(f"{cell.terminal} {cell.name}: {clip(cell.why) or cell.verdict}", width)]
+        why = f"{clip(cell.why) or cell.verdict} [{', '.join(codes_of_cell(cell))}]"
+        lines += ["", *_wrapped(f"{cell.terminal} {cell.name}: {why}", width)]
         if cell.replay:
             lines.append(f"    replay: {cell.replay}")
         for minimal in cell.minimal:
@@ -192,8 +209,11 @@ def _explanations(matrix: Matrix, width: int) -> list[str]:
                 lines.append(f"    replay: {minimal.replay}")
             if minimal.bundle:
                 lines.append(f"    kept: {minimal.bundle} (among the results)")
-    cut = len(matrix.bad) - EXPLAINED_CELLS
-    return [*lines, "", f"and {cut} more such cells: see the report"] if cut > 0 else lines
+    if (cut := len(matrix.bad) - EXPLAINED_CELLS) > 0:
+        lines += ["", f"and {cut} more such cells: see the report"]
+    if matrix.bad:
+        lines += ["", *_wrapped(explain(codes_of_cell(matrix.bad[0])), width)]
+    return lines
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -136,7 +136,8 @@ class Project:
         )
 
     def _env(self) -> dict[str, str]:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("CHAOS_", "PYTEST_"))}
+        ours = ("CHAOS_", "PYTEST_", "GITHUB_")
+        env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         for name in ("CI", "BUILD_NUMBER"):  # with either, pytest's last lines repeat each failure whole
             env.pop(name, None)
         if "CHAOS_CGROUP" in os.environ:  # says what this machine gives us, not what to do

@@ -1,4 +1,4 @@
-"""`pytest-chaos merge`: four machines as the README has them, and folders that do not belong together."""
+"""`pytest-chaos merge`: four machines as the documentation has them, and folders that do not belong together."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from chaos.shards import Planned, PlannedCell
 from chaos.verdict import PASS, CellVerdict
 from tests.plugins.project import Project, scenario
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/ci.md"
 
-# ----- the README's machines
+# ----- the machines of the documentation
 
 EXPECTED = """\
 expected_failures:
@@ -38,8 +38,8 @@ REFUSED = "{kind: rate_limit, name: refused, requests: 1, retry_after: 10ms, at:
 
 
 def workflow() -> dict[str, Any]:
-    """Return the CI jobs of the README."""
-    (text,) = re.findall(r"```yaml\n(jobs:\n.*?)```", README.read_text(), re.DOTALL)
+    """Return the CI jobs of the page."""
+    (text,) = re.findall(r'```yaml title="chaos-shards.yml"\n(.*?)```', PAGE.read_text(), re.DOTALL)
     jobs: dict[str, Any] = YAML(typ="safe").load(text)["jobs"]
     return jobs
 
@@ -68,7 +68,7 @@ def machine(folder: Path, line: str, **values: str) -> subprocess.CompletedProce
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what each of the README's machines has uploaded, as its merge job finds it."""
+    """A folder with what each of those machines has uploaded, as its merge job finds it."""
     project = Project(tmp_path_factory.mktemp("machines") / "project")
     faults = f"[{EVERY}, {REFUSED}]"
     project.write("control.chaos.yaml", scenario("control", "[restart]", faults, more=EXPECTED))
@@ -99,7 +99,7 @@ def merged(shards: Path) -> Path:
     return shards.parent / ".chaos"
 
 
-def test_the_readme_s_machines_have_each_cell_and_part_once(shards: Path) -> None:
+def test_the_documented_machines_have_each_cell_and_part_once(shards: Path) -> None:
     folders = [results.read_parts(path) for path in sorted(shards.iterdir())]
     assert [info.shard for info, *_ in folders] == [f"{group} of 4" for group in range(1, 5)]
     ran = sorted((cell.key, cell.part, cell.parts) for _, _, cells, _ in folders for cell in cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -55,11 +56,30 @@ def test_many_faults_are_split_into_blocks(build: Callable[[], Any]) -> None:
 
 
 def test_costs_are_a_second_table(campaign: Campaign) -> None:
-    lines = terminal.render(campaign, None, 100)
-    header = next(line for line in lines if line.startswith("medians"))
-    assert header.split() == ["medians", "RPO", "RTO", "asked", "again", "stored", "written"]
+    lines = terminal.render(campaign, None, 120)
+    head = next(line for line in lines if line.startswith("medians"))
+    assert re.split(r"  +", head) == [
+        "medians", "RPO", "RTO", "RTO p95", "asked again (mean)", "stored a step", "written a step",
+    ]  # fmt: skip
     row = next(line for line in lines if line.startswith("delta:every=5") and "tokens" in line)
-    assert row.split() == ["delta:every=5", "3", "0.84", "s", "1", "230", "tokens", "361", "kB", "402", "kB"]
+    assert re.split(r"  +", row) == ["delta:every=5", "3", "0.84 s", "0.94 s", "922 tokens", "15.0 kB", "16.8 kB"]
+    narrow = terminal.render(campaign, None, 60)
+    assert any(re.fullmatch(r"medians +RPO +RTO +RTO p95 +asked again \(mean\)", line) for line in narrow)
+
+
+def test_codes_stand_with_what_broke_and_how_to_read_more_once(campaign: Campaign) -> None:
+    text = " ".join(" ".join(terminal.render(campaign, None, 200)).split())
+    assert "it raised on resume [check.finishes, verdict.refused]" in text
+    assert "the fault never landed [verdict.not-exercised]" in text
+    assert "before this cell was judged, after 1 run [verdict.not-exercised]" in text
+    assert text.count("pytest-chaos explain") == 1 and text.endswith(
+        "`pytest-chaos explain check.corruption` says what it means and what to do"
+    )
+
+
+def test_what_the_gates_say_stands_below_the_report(campaign: Campaign) -> None:
+    lines = terminal.render(campaign, "r.html", 100, ["over the threshold: rto_p95>5s"])
+    assert lines[lines.index("report: r.html") + 1] == "over the threshold: rto_p95>5s"
 
 
 def test_what_an_agent_wrote_cannot_move_the_cursor_or_leak(build: Callable[[], Any]) -> None:
