@@ -23,12 +23,20 @@ def campaign_name() -> str:
 
 
 def campaign_info(
-    campaign: str, seed: int, arguments: Sequence[str], cells: int, shard: tuple[int, int] = (1, 1)
+    campaign: str,
+    seed: int,
+    arguments: Sequence[str],
+    cells: int,
+    shard: tuple[int, int] = (1, 1),
+    price: float = 0.0,
+    history: str = "",
 ) -> CampaignInfo:
     """Return the description of the *campaign* of so many *cells* that `pytest` with *arguments* begins now.
 
     Args:
         shard: which group of how many it is.
+        price: of a million tokens, in USD.
+        history: the file that it will be added to.
     """
     group, groups = shard
     return CampaignInfo(
@@ -41,6 +49,8 @@ def campaign_info(
         cells=cells,
         host=platform.node(),
         shard=f"{group} of {groups}" if groups > 1 else "",
+        price=price,
+        history=history,
     )
 
 

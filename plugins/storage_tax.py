@@ -199,7 +199,7 @@ def _shown(whole: Tax, folder: Path) -> int:
     with contextlib.suppress(OSError):  # journals of runs that prove nothing are kept
         (folder / results.JOURNALS).rmdir()
     report = folder / "report.html"
-    report.write_text(html.render(results.read(folder), folder), encoding="utf-8")
+    html.write(results.read(folder), folder, report)
     for line in growth_text.lines(whole):
         print(line)
     print(f"\n{path}\n{report}")

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from chaos.reports.evidence import Lane, Step, Timeline
-from chaos.reports.numbers import Coverage
-from chaos.reports.text import listing, mask
+from chaos.reports.lanes import Lane, Step, Timeline
+from chaos.reports.text import listing, mask, ranges
 
 WIDTH = 1000  # of a timeline's coordinate system
 LANES = 6  # drawn: the reference and five incarnations; a crash loop's later ones look alike
 STEPS = 250  # drawn: below 3.5 units a step is no box any more
 HITS = 6  # labelled faults
 _LEFT = 118
-_LANE, _BOX, _LABEL = 34, 16, 17
+_LANE, _BOX, _LABEL = 38, 16, 17
 _CHARACTER = 6.3  # units of one character of a label, to decide on which side of its line it fits
 _NUMBERED = 22.0  # units from which a box has room for its number
 _GAP_FROM = 6.0  # units from which boxes are told apart by a gap
@@ -22,12 +21,13 @@ _GAP_FROM = 6.0  # units from which boxes are told apart by a gap
 
 @dataclass(frozen=True)
 class Text:
-    """A text at a place."""
+    """A text at a place, and the name of its look in the style sheet."""
 
     x: float
     y: float
     words: str
     anchor: str = "start"
+    css: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,23 +53,12 @@ class TimelineDrawing:
     redone: str
     numbers: tuple[Text, ...]
     effects: str
+    asks: str
+    again: str
+    checkpoints: str
     extra: tuple[Text, ...]
     lines: tuple[Line, ...]
     cut: str
-
-
-@dataclass(frozen=True)
-class GridDrawing:
-    """A coverage grid ready to be written as SVG."""
-
-    width: float
-    height: float
-    described: str
-    names: tuple[Text, ...]
-    steps: tuple[Text, ...]
-    empty: str
-    hit: str
-    counts: tuple[Text, ...]
 
 
 def timeline(found: Timeline) -> TimelineDrawing:
@@ -92,7 +81,7 @@ def timeline(found: Timeline) -> TimelineDrawing:
     own = [(number, lane) for number, lane in enumerate(lanes) if lane.label != "reference"]
     return TimelineDrawing(
         width=WIDTH,
-        height=top + len(lanes) * _LANE + 6,
+        height=top + len(lanes) * _LANE + 4,
         described=_described(found),
         names=tuple(Text(0, down(number) + 12, lane.label) for number, lane in enumerate(lanes)),
         reference=_boxes(((0, step) for step in _of_reference(lanes) if step.number < steps), across, down, scale),
@@ -109,6 +98,16 @@ def timeline(found: Timeline) -> TimelineDrawing:
             for effect in lane.effects
             if effect.step < steps and not effect.times and not effect.deduplicated
         ),
+        asks=_marks(
+            ((n, a.step) for n, lane in enumerate(lanes) for a in lane.asks if not a.again), across, down, steps
+        ),
+        again=_marks(((n, a.step) for n, lane in enumerate(lanes) for a in lane.asks if a.again), across, down, steps),
+        checkpoints="".join(
+            f"M{across(step, 1.0) - 2:.1f} {down(n) + _BOX:.1f}h1.6v6h-1.6z"
+            for n, lane in enumerate(lanes)
+            for step in lane.checkpoints
+            if step < steps
+        ),
         extra=tuple(
             Text(
                 round(across(effect.step, 0.5), 1),
@@ -122,36 +121,6 @@ def timeline(found: Timeline) -> TimelineDrawing:
         ),
         lines=tuple(lines),
         cut=_cut(found, steps, len(lanes), len(hits)),
-    )
-
-
-def grid(found: Coverage) -> GridDrawing | None:
-    """Return the drawing of *found*: a row for each phase, a column for each step, the hits counted in."""
-    if not found.steps or not found.phases:
-        return None
-    side, left = 16, 104
-    cells = [(row, phase, step) for row, phase in enumerate(found.phases) for step in range(found.steps)]
-
-    def square(row: int, step: int) -> str:
-        return f"M{left + step * side + 1} {row * side + 1}h{side - 2}v{side - 2}h-{side - 2}z"
-
-    hits = [(row, phase, step) for row, phase, step in cells if (step, phase) in found.hits]
-    return GridDrawing(
-        width=left + found.steps * side,
-        height=len(found.phases) * side + 18,
-        described=f"{found.strategy}: faults landed at "
-        + (listing([f"{step}/{phase} × {found.hits[step, phase]}" for _, phase, step in hits], most=30) or "no step"),
-        names=tuple(Text(0, row * side + 12, phase) for row, phase in enumerate(found.phases)),
-        steps=tuple(
-            Text(left + step * side + side / 2, len(found.phases) * side + 13, str(step), "middle")
-            for step in range(0, found.steps, 5)
-        ),
-        empty="".join(square(row, step) for row, phase, step in cells if (step, phase) not in found.hits),
-        hit="".join(square(row, step) for row, _, step in hits),
-        counts=tuple(
-            Text(left + step * side + side / 2, row * side + 12, str(found.hits[step, phase]), "middle")
-            for row, phase, step in hits
-        ),
     )
 
 
@@ -172,6 +141,18 @@ def _boxes(
         width = max(scale * step.done - gap, 1.0)
         parts.append(f"M{across(step.number, 0):.1f} {down(lane):.1f}h{width:.1f}v{_BOX}h-{width:.1f}z")
     return "".join(parts)
+
+
+def _marks(
+    places: Iterable[tuple[int, int]],
+    across: Callable[[int, float], float],
+    down: Callable[[int], float],
+    steps: int,
+) -> str:
+    """Return one path with a small mark below the middle of each step of *places*, which are lanes and steps."""
+    return "".join(
+        f"M{across(step, 0.5) - 2:.1f} {down(lane) + _BOX + 2:.1f}h4v3h-4z" for lane, step in places if step < steps
+    )
 
 
 def _numbers(
@@ -218,14 +199,7 @@ def _described(found: Timeline) -> str:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Return "steps 0–4, 7"."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    shown = [str(first) if first == last else f"{first}–{last}" for first, last in ranges]
-    return f"{'step' if len(numbers) == 1 else 'steps'} {listing(shown, most=6)}" if shown else "no step"
+    return f"{'step' if len(numbers) == 1 else 'steps'} {ranges(numbers)}" if numbers else "no step"
 
 
 def _cut(found: Timeline, steps: int, lanes: int, hits: int) -> str:

@@ -1,14 +1,14 @@
 """One HTML file from a results folder: self-contained, offline, readable without JavaScript.
 
-The template does the layout; here is what it lays out, and the limits that keep hundreds of runs under a few MB.
+The template does the layout; here is what it lays out, and the limits that keep thousands of runs under 11 MB. Evidence
+that is too large for a page goes into a folder beside it.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,142 +16,128 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from chaos import tax
-from chaos.reports import drawing, growth, numbers, text
+from chaos import history, tax
+from chaos.errors import HarnessError
+from chaos.reports import costs, crashmap, growth, numbers, text, trend
 from chaos.reports import matrix as matrices
 from chaos.reports.bands import bands
-from chaos.reports.cells import Cell, State
+from chaos.reports.beside import Beside
+from chaos.reports.beside import write as write_beside
+from chaos.reports.cells import State
 from chaos.reports.correctness import correctness
-from chaos.reports.evidence import Evidence, Journals
+from chaos.reports.crash_free import crash_free
+from chaos.reports.evidence import Journals
+from chaos.reports.failures import before, failures
 from chaos.reports.making import made_how
+from chaos.reports.matrix import Matrix
 from chaos.reports.outside import outside
+from chaos.reports.sections import Sections, by_cell
 from chaos.results import Campaign, RunResult
-from chaos.verdict import CellVerdict, Outcome
 
-DETAILED_CELLS = 150  # cells with evidence, the bad ones first: about 10 kB each
-SHOWN_RUNS = 25  # of one cell: what broke comes first, the rest is the same again
-DETAIL_LINES = 30  # of one check: the head of a diff shows what differs
+DETAILED_FAILURES = 250  # causes with evidence, the bad ones first: 15 to 25 kB each
+DETAILED_CELLS = 150  # cells without a failure that have the evidence of a run: about 6 kB each
 READ_JOURNALS = 1000  # for counting duplicate effects: a few milliseconds each
+PAGE = Path("report.html")
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
-class RunView:
-    """One row of a cell's runs table."""
+class Page:
+    """A report: the page, and the files of the folder beside it."""
 
-    run: RunResult
-    landed: tuple[tuple[str, str, str], ...]  # fault, point, proof
-    findings: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class CheckView:
-    """What one check said over a cell's runs; *finding* and *details* are of the run that is shown."""
-
-    name: str
-    outcomes: tuple[tuple[str, int], ...]
-    worst: str
-    expected: bool
-    finding: str
-    details: tuple[str, ...]
-    cut: int
-
-    @property
-    def quiet(self) -> bool:
-        """Tell whether it passed everywhere and has nothing to say."""
-        return self.worst == "pass" and not self.finding and not self.details and not self.expected
+    html: str
+    folder: str
+    files: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class CellView:
-    """The evidence section of one cell."""
-
-    cell: Cell
-    open: bool
-    runs: tuple[RunView, ...]
-    cut_runs: int
-    checks: tuple[CheckView, ...]
-    shown: RunResult | None
-    evidence: Evidence | None
-    timeline: drawing.TimelineDrawing | None
+def render(campaign: Campaign, results_folder: Path, page: Path = PAGE) -> str:
+    """Return the page alone; its links to large evidence work where `write` has written it."""
+    return build(campaign, results_folder, page).html
 
 
-def render(campaign: Campaign, results_folder: Path) -> str:
-    """Return the report on *campaign*; journals and a storage tax in *results_folder* may be missing."""
+def write(campaign: Campaign, results_folder: Path, page: Path) -> None:
+    """Write the report on *campaign* as the file *page*, and what is too large for it beside it.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    made = build(campaign, results_folder, page)
+    page.write_text(made.html, encoding="utf-8")
+    write_beside(page.parent / made.folder, made.files)
+
+
+def build(campaign: Campaign, results_folder: Path, page: Path = PAGE) -> Page:
+    """Return the report on *campaign*; journals, history and a storage tax in *results_folder* may be missing.
+
+    Args:
+        page: what the page will be called; the folder beside it is named after it.
+    """
     matrix = matrices.of(campaign)
-    journals = Journals(results_folder)
+    journals, beside = Journals(results_folder), Beside(f"{page.stem}-data")
+    entries = _history(campaign, results_folder)
+    earlier = before(campaign, entries)
+    found = failures(matrix.judged, earlier)
+    sections, told = Sections(journals, beside), by_cell(found)
     good = [cell for cell in matrix.judged if cell.good]
     ordered = [*matrix.bad, *sorted(good, key=lambda cell: cell.state is State.RECOVERED)]
-    views = tuple(_cell(cell, journals, place < DETAILED_CELLS) for place, cell in enumerate(ordered))
-    coverage = numbers.coverage(campaign, _reached(campaign.runs, journals))
-    measured = tax.read(results_folder)
-    template = _environment().get_template("report.html.j2")
-    return template.render(
-        campaign=campaign,
-        info=campaign.info,
-        matrix=matrix,
-        bands=bands(matrix),
-        figures=matrices.figures(matrix, campaign, _duplicates(campaign.runs, journals)),
-        cells=views,
-        sections={view.cell.anchor for view in views},
-        costs=numbers.costs(campaign),
-        claims=numbers.claims(campaign),
-        correctness=correctness(campaign),
-        outside=outside(campaign),
-        made_how=made_how(campaign),
-        coverage=[(found, drawing.grid(found)) for found in coverage],
-        undetailed=max(len(views) - DETAILED_CELLS, 0),
-        growth=growth.view(measured) if measured else None,
-        State=State,
-    )
-
-
-def _cell(cell: Cell, journals: Journals, detailed: bool) -> CellView:
-    """Return the section of *cell*; the evidence is of its first interesting run."""
-    shown = cell.first_interesting
-    found = journals.of(shown) if shown and detailed else None
-    ordered = sorted(cell.runs, key=lambda run: run.verdict is CellVerdict.RECOVERED)
-    return CellView(
-        cell=cell,
-        open=not cell.good,
-        runs=tuple(map(_run, ordered[:SHOWN_RUNS])),
-        cut_runs=max(len(ordered) - SHOWN_RUNS, 0),
-        checks=_checks(cell, shown) if shown else (),
-        shown=shown,
-        evidence=found,
-        timeline=drawing.timeline(found.timeline) if found and found.timeline else None,
-    )
-
-
-def _run(run: RunResult) -> RunView:
-    failed = [verdict for verdict in run.checks.values() if verdict.outcome is not Outcome.PASS]
-    return RunView(
-        run=run,
-        landed=tuple((landed.fault, landed.at, text.proved(landed)) for landed in run.landed),
-        findings=tuple(text.clip(verdict.finding) for verdict in failed if verdict.finding),
-    )
-
-
-def _checks(cell: Cell, shown: RunResult) -> tuple[CheckView, ...]:
-    """Return what each check said: the worst first, then in the scenario's order."""
-    views = []
-    for name in dict.fromkeys(name for run in cell.runs for name in run.checks):
-        outcomes = Counter(run.checks[name].outcome for run in cell.runs if name in run.checks)
-        # The run that is shown may have passed what another one broke.
-        of = max((shown, *cell.runs), key=lambda run: run.checks[name].outcome if name in run.checks else -1)
-        details = of.checks[name].details
-        views.append(
-            CheckView(
-                name=name,
-                outcomes=tuple((outcome.name.lower(), outcomes[outcome]) for outcome in sorted(outcomes, reverse=True)),
-                worst=max(outcomes).name.lower(),
-                expected=name in shown.expected,
-                finding=text.clip(of.checks[name].finding),
-                details=tuple(map(text.clip, details[:DETAIL_LINES])),
-                cut=max(len(details) - DETAIL_LINES, 0),
-            )
+    plain = sum(cell.anchor not in told for cell in ordered)
+    measured, free = tax.read(results_folder), crash_free(campaign.runs, journals)
+    cells, shown = [], 0
+    failing = [sections.failure(each, place, place < DETAILED_FAILURES) for place, each in enumerate(found)]
+    for cell in ordered:
+        cells.append(sections.cell(cell, told.get(cell.anchor, ()), shown < DETAILED_CELLS))
+        shown += cell.anchor not in told
+    text_of_page = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            campaign=campaign,
+            info=campaign.info,
+            matrix=matrix,
+            bands=bands(matrix),
+            choices=_choices(matrix),
+            figures=matrices.figures(matrix, campaign, _duplicates(campaign.runs, journals)),
+            failures=failing,
+            plain_failures=max(len(failing) - DETAILED_FAILURES, 0),
+            cells=cells,
+            plain_cells=max(plain - DETAILED_CELLS, 0),
+            targets={
+                cell.anchor: (told[cell.anchor][0].anchor if cell.anchor in told else cell.anchor) for cell in ordered
+            },
+            since=earlier.since(found) if earlier else "",
+            costs=costs.view(campaign, journals, free, measured),
+            claims=numbers.claims(campaign),
+            correctness=correctness(campaign),
+            outside=outside(campaign),
+            made_how=made_how(campaign),
+            maps=crashmap.maps(campaign, {name: each.points for name, each in free.items()}),
+            trend=trend.trend(trend.until(campaign, entries)),
+            growth=growth.view(measured) if measured else None,
+            beside=beside.folder if beside.files else "",
+            State=State,
         )
-    return tuple(sorted(views, key=lambda view: -Outcome[view.worst.upper()]))
+    )
+    return Page(text_of_page, beside.folder, beside.files)
+
+
+def _choices(matrix: Matrix) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what the page can be filtered by."""
+    columns = {cell.column.label: None for cell in matrix.cells}
+    states = {cell.state.word: None for cell in sorted(matrix.cells, key=lambda cell: list(State).index(cell.state))}
+    return (
+        ("strategy", tuple(row.strategy for row in matrix.rows)),
+        ("fault", tuple(columns)),
+        ("verdict", tuple(states)),
+    )
+
+
+def _history(campaign: Campaign, folder: Path) -> tuple[history.Entry, ...]:
+    """Return the campaigns that the history of *campaign* knows, or else that in *folder*; none if it is unreadable."""
+    named = Path(campaign.info.history)
+    try:
+        return history.read(named if named.is_file() else folder / history.FILE)
+    except HarnessError:
+        return ()
 
 
 def _duplicates(runs: Sequence[RunResult], journals: Journals) -> int | None:
@@ -159,12 +145,6 @@ def _duplicates(runs: Sequence[RunResult], journals: Journals) -> int | None:
     counts = [journals.duplicates(run) for run in runs[:READ_JOURNALS]]
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
-
-
-def _reached(runs: Sequence[RunResult], journals: Journals) -> dict[str, frozenset[tuple[int, str]]]:
-    """Return the points of each strategy's reference run."""
-    references = {run.strategy: run.reference for run in runs if run.reference}
-    return {strategy: journals.points(path) for strategy, path in references.items()}
 
 
 @cache
@@ -185,15 +165,16 @@ def _environment() -> jinja2.Environment:
         megabytes=text.megabytes,
         plural=text.plural,
         clip=text.clip,
+        moment=text.moment,
         wait_status=text.wait_status,
         listing=text.listing,
         made=text.made,
     )
-    script = (_TEMPLATES / "copy.js").read_text(encoding="utf-8")
+    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment.globals.update(
         mask_value=text.mask_value,
-        style=Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),
+        style=Markup("".join((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("style.css", "figures.css"))),
         script=Markup(script),
         script_digest=Markup(f"sha256-{digest}"),
     )

@@ -73,8 +73,8 @@ class Matrix:
     @property
     def replay(self) -> str:
         """Command that replays the worst cell; without a bad one an expected loss, else any run."""
-        expected = [cell for cell in self.judged if cell.state is State.EXPECTED]
-        return next((cell.replay for cell in (*self.bad, *expected, *self.judged) if cell.replay), "")
+        lost = [cell for state in (State.KNOWN, State.EXPECTED) for cell in self.judged if cell.state is state]
+        return next((cell.replay for cell in (*self.bad, *lost, *self.judged) if cell.replay), "")
 
 
 def of(campaign: Campaign) -> Matrix:
@@ -106,13 +106,15 @@ def figures(matrix: Matrix, campaign: Campaign, duplicates: int | None = None) -
     landed, planned = matrix.landed
     broken = sum(cell.state in BROKEN_STATES and not cell.good for cell in judged)
     expected = sum(cell.state is State.EXPECTED for cell in judged)
+    known = sum(cell.state is State.KNOWN for cell in judged)
     found = [
         Figure(f"{sum(cell.good for cell in judged)} / {len(judged)}", "cells as promised"),
         Figure(number(broken), "broken promise" if broken == 1 else "broken promises"),
         Figure(number(expected), "expected loss" if expected == 1 else "expected losses"),
+        *([Figure(number(known), "known failure" if known == 1 else "known failures")] if known else []),
         Figure(f"{number(landed)} / {number(planned)}", "planned faults landed"),
-        Figure(seconds(middle(run.rto_seconds.total for run in exercised if run.rto_seconds)), "median recovery (RTO)"),
-        Figure(number(middle(run.tokens.asked_again for run in exercised)), "median tokens asked again"),
+        Figure(seconds(middle(run.rto_seconds.total for run in exercised if run.rto_seconds)), "median RTO"),
+        Figure(number(middle(run.tokens.asked_again for run in exercised)), "tokens asked again"),
     ]
     if duplicates is not None:
         found.insert(5, Figure(number(duplicates), "duplicate effect" if duplicates == 1 else "duplicate effects"))
@@ -141,6 +143,7 @@ def _headline(rows: Sequence[Row]) -> Headline:
     errors = [cell.name for cell in judged if cell.state is State.ERROR]
     unproved = [cell.name for cell in judged if cell.state in UNPROVED_STATES]
     expected = sum(cell.state is State.EXPECTED for cell in judged)
+    known = sum(cell.state is State.KNOWN for cell in judged)
     first = [
         _clean(rows) if judged else "no cell was run",
         f"{listing(broken)} broke {'its promise' if len(broken) == 1 else 'their promises'}" if broken else "",
@@ -149,9 +152,12 @@ def _headline(rows: Sequence[Row]) -> Headline:
         f"{listing(kept)} kept what the scenario expects to break" if kept else "",
         f"{listing(unproved)} {'proves' if len(unproved) == 1 else 'prove'} nothing" if unproved else "",
         f"the harness failed in {listing(errors)}" if errors else "",
+        f"{plural(known, 'known failure')} {'was' if known == 1 else 'were'} accepted" if known else "",
         f"{plural(expected, 'loss', 'losses')} {'was' if expected == 1 else 'were'} expected" if expected else "",
     ]
     word, state = _verdict_word(len(broken), len(errors), len(kept), len(unproved), len(judged))
+    if known and state is State.RECOVERED:
+        word, state = "No new failure", State.KNOWN
     return Headline(word, _sentence(first), _sentence(rest), state)
 
 
@@ -187,7 +193,8 @@ def _clean(rows: Sequence[Row]) -> str:
     if clean:
         return f"{listing(clean)} recovered from every fault"
     # The most faults, and among equals the fewest tried: a share alone would favour who was hardly tested.
-    best, (recovered, faults) = max(shares.items(), key=lambda item: (item[1][0], -item[1][1]))
+    recovered, faults = max(shares.values(), key=lambda share: (share[0], -share[1]))
     if not recovered:
         return "no strategy recovered from any fault"
+    best = listing([strategy for strategy, share in shares.items() if share == (recovered, faults)])
     return f"{best} recovered most often, from {recovered} of {plural(faults, 'fault')}; no strategy from every fault"

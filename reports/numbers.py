@@ -1,34 +1,51 @@
-"""What each strategy costs, what it claims, and where it was hit: numbers over the runs whose faults landed."""
+"""What each strategy costs and what it claims: numbers over the runs whose faults landed."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import fmean
 
-from chaos.plan import PHASES
 from chaos.reports.text import middle
 from chaos.results import Campaign, RecoveryTime, RunResult
 from chaos.verdict import CellVerdict
 
-DRAWN_STEPS = 120  # columns of a coverage grid: more do not fit on paper at a readable size
+NEVER_BACK = frozenset({CellVerdict.REFUSED, CellVerdict.STUCK})
+"""Verdicts of runs that did not come to their end: the time until they gave up is no recovery time."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Medians of one strategy. *rto* is the split of the run with the median RTO, so that its parts add up."""
+    """What the runs of one strategy cost.
+
+    *rpo* are the steps that each run lost, *rto* the seconds of each that crashed and came back, both ascending; *away*
+    crashed and never came back. *split* is the run with the median RTO, so that its parts add up. Tokens are means of
+    a run, for they add up too; bytes are medians, by the steps that were done.
+    """
 
     strategy: str
     runs: int
-    rpo: float | None
-    rpo_worst: int | None
-    rto: RecoveryTime | None
-    useful: float | None
-    asked_again: float | None
-    retried: float | None
+    rpo: tuple[int, ...]
+    rto: tuple[float, ...]
+    away: int
+    split: RecoveryTime | None
+    useful: float
+    asked_again: float
+    retried: float
     stored: float | None
     written: float | None
+
+    @property
+    def wasted(self) -> float:
+        """Tokens of a run that bought nothing new."""
+        return self.asked_again + self.retried
+
+    @property
+    def tokens(self) -> float:
+        """All tokens of a run."""
+        return self.useful + self.wasted
 
 
 @dataclass(frozen=True)
@@ -48,33 +65,28 @@ class Claims:
     rows: tuple[tuple[str, tuple[Claim | None, ...]], ...]
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """Where the faults of one strategy landed. *hits* counts by (step, phase), *elsewhere* what has no step."""
-
-    strategy: str
-    phases: tuple[str, ...]
-    steps: int
-    hits: Mapping[tuple[int, str], int]
-    elsewhere: tuple[tuple[str, int], ...]
-    reached: int  # points of the reference run; 0 if unknown
-
-    @property
-    def missed_phases(self) -> tuple[str, ...]:
-        """Phases in which nothing ever landed."""
-        return tuple(phase for phase in self.phases if not any(hit == phase for _, hit in self.hits))
-
-
 def strategies(campaign: Campaign) -> list[str]:
     """Return the strategies in order of first appearance."""
     return list(dict.fromkeys([c.strategy for c in campaign.cells] + [r.strategy for r in campaign.runs]))
 
 
+def by_strategy(campaign: Campaign) -> dict[str, list[RunResult]]:
+    """Return the runs of every strategy that say something, in order of first appearance."""
+    found: dict[str, list[RunResult]] = {strategy: [] for strategy in strategies(campaign)}
+    for run in campaign.runs:
+        if exercised(run):
+            found[run.strategy].append(run)
+    return {strategy: runs for strategy, runs in found.items() if runs}
+
+
+def exercised(run: RunResult) -> bool:
+    """Tell whether *run* says something: a fault landed, and the harness did its work."""
+    return bool(run.landed) and run.verdict is not CellVerdict.HARNESS_ERROR
+
+
 def costs(campaign: Campaign) -> tuple[Costs, ...]:
-    """Return the medians of every strategy that ran, in order of first appearance."""
-    return tuple(
-        _costs(strategy, runs) for strategy in strategies(campaign) if (runs := _exercised(campaign.runs, strategy))
-    )
+    """Return the costs of every strategy that was exercised, in order of first appearance."""
+    return tuple(_costs(strategy, runs) for strategy, runs in by_strategy(campaign).items())
 
 
 def claims(campaign: Campaign) -> Claims:
@@ -92,13 +104,6 @@ def claims(campaign: Campaign) -> Claims:
     return Claims(names, tuple(rows))
 
 
-def coverage(campaign: Campaign, reached: Mapping[str, frozenset[tuple[int, str]]]) -> tuple[Coverage, ...]:
-    """Return where each strategy was hit; *reached* are the points of its reference run, where known."""
-    return tuple(
-        _coverage(strategy, campaign.runs, reached.get(strategy, frozenset())) for strategy in strategies(campaign)
-    )
-
-
 _AT = re.compile(r"(?P<recovery>recovery/)?(?:(?P<step>\d+)/)?(?P<phase>\w+)")
 
 
@@ -110,49 +115,27 @@ def place(at: str) -> tuple[int | None, str, bool]:
     return int(found["step"]) if found["step"] else None, found["phase"], bool(found["recovery"])
 
 
-def _exercised(runs: Iterable[RunResult], strategy: str) -> list[RunResult]:
-    """Return the runs of *strategy* that say something: their faults landed and the harness did its work."""
-    return [
-        run for run in runs if run.strategy == strategy and run.landed and run.verdict is not CellVerdict.HARNESS_ERROR
-    ]
-
-
 def _costs(strategy: str, runs: list[RunResult]) -> Costs:
-    timed = sorted((run.rto_seconds for run in runs if run.rto_seconds), key=lambda rto: rto.total)
+    timed = [run for run in runs if run.rto_seconds]
+    back = sorted((run.rto_seconds for run in timed if run.verdict not in NEVER_BACK and run.rto_seconds), key=_total)
     return Costs(
         strategy=strategy,
         runs=len(runs),
-        rpo=middle(run.rpo_steps for run in runs),
-        rpo_worst=max((run.rpo_steps for run in runs), default=None),
-        rto=timed[(len(timed) - 1) // 2] if timed else None,
-        useful=middle(run.tokens.useful for run in runs),
-        asked_again=middle(run.tokens.asked_again for run in runs),
-        retried=middle(run.tokens.retried for run in runs),
-        stored=middle(run.storage.stored for run in runs),
-        written=middle(run.storage.written for run in runs),
+        rpo=tuple(sorted(run.rpo_steps for run in runs)),
+        rto=tuple(time.total for time in back),
+        away=len(timed) - len(back),
+        split=back[(len(back) - 1) // 2] if back else None,
+        useful=fmean(run.tokens.useful for run in runs),
+        asked_again=fmean(run.tokens.asked_again for run in runs),
+        retried=fmean(run.tokens.retried for run in runs),
+        stored=middle(run.storage.stored / run.steps for run in runs if run.steps),
+        written=middle(run.storage.written / run.steps for run in runs if run.steps),
     )
+
+
+def _total(time: RecoveryTime) -> float:
+    return time.total
 
 
 def _answers(runs: Iterable[RunResult], strategy: str, name: str) -> list[str]:
     return [run.claims[name] for run in runs if run.strategy == strategy and name in run.claims]
-
-
-def _coverage(strategy: str, runs: Iterable[RunResult], reached: frozenset[tuple[int, str]]) -> Coverage:
-    hits: Counter[tuple[int, str]] = Counter()
-    elsewhere: Counter[str] = Counter()
-    for landed in (landed for run in runs if run.strategy == strategy for landed in run.landed):
-        step, phase, recovering = place(landed.at)
-        if step is None or recovering:
-            elsewhere[landed.at] += 1
-        else:
-            hits[step, phase] += 1
-    known = {phase for _, phase in (*hits, *reached)}
-    steps = max((step for step, _ in (*hits, *reached)), default=-1) + 1
-    return Coverage(
-        strategy=strategy,
-        phases=tuple(sorted(known, key=lambda phase: (PHASES.index(phase) if phase in PHASES else len(PHASES), phase))),
-        steps=min(steps, DRAWN_STEPS),
-        hits=dict(hits),
-        elsewhere=tuple(sorted(elsewhere.items())),
-        reached=len(reached | set(hits)) if reached else 0,
-    )

@@ -102,6 +102,15 @@ def middle(values: Iterable[float]) -> float | None:
     return float(median(known)) if known else None
 
 
+def moment(began: str) -> str:
+    """Return a time in ISO 8601 as people read it, to the minute."""
+    found = _MOMENT.match(began)
+    return f"{found[1]} {found[2]} UTC" if found else began
+
+
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|\+00:00)$")
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """Return "1 loss", "2 losses"."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
@@ -112,6 +121,17 @@ def listing(words: Sequence[str], most: int = 3) -> str:
     if len(words) > most + 1:  # "and 1 more" would be longer than the word itself
         return f"{', '.join(words[:most])} and {len(words) - most} more"
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def ranges(numbers: Iterable[int], most: int = 6) -> str:
+    """Return whole *numbers* as "0–4, 7 and 9", and of more stretches than *most* how many; a dash for none."""
+    found: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return listing([str(first) if first == last else f"{first}–{last}" for first, last in found], most) or "–"
 
 
 def slug(text: str) -> str:

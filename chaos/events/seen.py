@@ -34,6 +34,7 @@ class FileEntry(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     size: int = 0
     digest: str = ""
     target: str = ""
+    text: str = ""  # the content of a small text file, masked alike: for people, the digest says it all
 
 
 class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -182,10 +183,14 @@ class Effected(Event, frozen=True, tag="effected"):
 
 
 class Reloaded(Event, frozen=True, tag="reloaded"):
-    """A new process read the store after the run: its state as JSON, or the error it met."""
+    """A new process read the store after the run: its state as JSON, or the error it met.
+
+    *live* is the state that the agent itself held when it ended, where it leaves that: what is stored must be the same.
+    """
 
     state: msgspec.Raw = NULL
     error: str = ""
+    live: msgspec.Raw = NULL
 
 
 class Measured(Event, frozen=True, tag="measured"):

@@ -120,6 +120,7 @@ def _info(merged: Merged, command: Sequence[str]) -> CampaignInfo:
         cells=len({cell.key for cell in merged.planned.cells}),
         shards=shards,
         notes=merged.notes,
+        price=first.price,
     )
 
 

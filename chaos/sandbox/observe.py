@@ -24,6 +24,7 @@ from chaos.sandbox import Watch, Zones
 from chaos.sandbox.processes import MASK, processes, text
 
 ALWAYS_VOLATILE = ("**/__pycache__/**",)  # byte code holds times and is made on demand
+TEXT_BYTES = 2048  # of a text file that is kept whole, so that a report can show how it differs: a note, a report
 CHUNK_BYTES = 1 << 20  # content is hashed in pieces, so that a huge file does not fill our memory
 GIT_SECONDS = 20.0  # a repository that answers slower than this is not one to look at in every step
 GIT_LOG_LIMIT = 1000  # commits; a longer history is told by its newest part
@@ -137,8 +138,8 @@ class _Scan:
             if stat.S_ISDIR(info.st_mode):
                 self.files.append(FileEntry(path, "dir", mode))
             elif stat.S_ISREG(info.st_mode):
-                size, digest = _digest(entry.path, os.fsencode(self.inside), info.st_size)
-                self.files.append(FileEntry(path, "file", mode, size, digest))
+                size, digest, said = _digest(entry.path, os.fsencode(self.inside), info.st_size)
+                self.files.append(FileEntry(path, "file", mode, size, digest, text=said))
             elif stat.S_ISLNK(info.st_mode):
                 target = text(os.readlink(entry.path).replace(self.inside, MASK))
                 self.files.append(FileEntry(path, "link", mode, target=target))
@@ -157,12 +158,14 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def _digest(path: str, root: bytes, size: int) -> tuple[int, str]:
+def _digest(path: str, root: bytes, size: int) -> tuple[int, str, str]:
     """Return size and digest of the content, both with *root* masked: its length must not matter either.
+
+    And the content itself, masked alike, of a small text file; else "".
 
     The digest of what cannot be read (no permission, a broken disk) is empty.
     """
-    digest, total, rest = hashlib.blake2b(digest_size=16), 0, b""
+    digest, total, rest, whole = hashlib.blake2b(digest_size=16), 0, b"", b""
     try:
         # O_NONBLOCK and O_NOFOLLOW: the name may have become a FIFO or a link since we looked.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -174,12 +177,23 @@ def _digest(path: str, root: bytes, size: int) -> tuple[int, str]:
                 rest = data[len(data) - keep :]
                 total += len(data) - keep
                 digest.update(data[: len(data) - keep])
+                whole += data[: len(data) - keep] if total <= TEXT_BYTES else b""
     except FileNotFoundError:
         raise
     except OSError:
-        return size, ""
+        return size, "", ""
     digest.update(rest)
-    return total + len(rest), digest.hexdigest()
+    total += len(rest)
+    return total, digest.hexdigest(), _text(whole + rest) if total <= TEXT_BYTES else ""
+
+
+def _text(content: bytes) -> str:
+    """Return *content* if it is text that people read; else ""."""
+    try:
+        said = content.decode()
+    except UnicodeDecodeError:
+        return ""
+    return said if said.isprintable() or all(c.isprintable() or c in "\n\t\r" for c in said) else ""
 
 
 # -- repositories

@@ -152,12 +152,21 @@ class Sample:
         record(folder / "journals/reference.jsonl")
 
     def run(
-        self, scenario: str, strategy: str, fault: str, number: int, verdict: CellVerdict, **changes: object
+        self,
+        scenario: str,
+        strategy: str,
+        fault: str,
+        number: int,
+        verdict: CellVerdict,
+        *,
+        write: bool = True,
+        **changes: object,
     ) -> RunResult:
-        """Append one run with its journal and return it."""
+        """Append one run and return it; *write*: with its journal."""
         at, name = 7 + 3 * number, f"journals/{scenario}-{strategy}-{fault}-{number}.jsonl".replace(":", "_")
         resume = at if verdict is CellVerdict.RECOVERED else at - 3
-        record(self.folder / name, fault, at, resume)
+        if write:
+            record(self.folder / name, fault, at, resume)
         point = f"{at}/before_think" if fault == "rate_limit" else f"{at}/after_act"
         run = RunResult(
             campaign="3f9c2a", scenario=scenario, strategy=strategy, fault=fault, run=number, seed=number,

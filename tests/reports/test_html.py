@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from chaos import results
-from chaos.reports import html, matrix
+from chaos.reports import html, matrix, sections
+from chaos.reports.failures import failures
 from chaos.results import Campaign
 from chaos.verdict import CellVerdict
 
-VOID = {"meta", "rect", "path", "line", "br", "wbr"}
+VOID = {"meta", "rect", "path", "line", "br", "wbr", "col", "input", "circle"}
 BYTES_PER_RUN = 4_000  # of a large campaign: hundreds of runs stay under a few MB
 
 
@@ -30,7 +31,7 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.links: list[str] = []
         self.handlers: list[str] = []
-        self.open_cells = 0
+        self.open_cells = self.open_failures = 0
         self._stack: list[str] = []
         self.feed(text)
         assert not self._stack
@@ -44,7 +45,8 @@ class Page(HTMLParser):
                 self.links.append(value or "")
             elif name.startswith("on"):
                 self.handlers.append(name)
-        self.open_cells += tag == "details" and ("open", None) in attrs
+        self.open_cells += tag == "details" and {("open", None), ("class", "cell")} <= set(attrs)
+        self.open_failures += tag == "details" and {("open", None), ("class", "evidence")} <= set(attrs)
         if tag not in VOID:
             self._stack.append(tag)
 
@@ -69,13 +71,27 @@ def test_every_judged_cell_has_a_section_and_a_link_to_it(campaign: Campaign, pa
     assert {f"#{anchor}" for anchor in anchors} <= set(page.links)
 
 
+def test_a_cell_of_the_matrix_leads_to_the_cause_of_its_failure(campaign: Campaign, text: str) -> None:
+    found = failures(matrix.of(campaign).judged)
+    for failure in found:
+        assert f'<section class="failure" id="{failure.anchor}"' in text
+    leads = re.findall(r'<td class="[^"]*" data-fault="[^"]*" data-state="[^"]*"><a href="#([^"]+)">', text)
+    judged = [cell for cell in matrix.of(campaign).cells if not cell.skipped]
+    told = {at.cell.anchor for failure in found for at in failure.where}
+    assert sum(lead.startswith("failure-") for lead in leads) == len(told) == 7
+    assert sum(lead.startswith("cell-") for lead in leads) == len(judged) - len(told)
+
+
 def test_ids_are_unique_and_links_resolve(page: Page) -> None:
     assert len(page.ids) == len(set(page.ids))
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
 
 
-def test_bad_cells_are_open_and_good_ones_are_not(campaign: Campaign, page: Page) -> None:
-    assert page.open_cells == len(matrix.of(campaign).bad)
+def test_bad_cells_without_a_cause_are_open_and_the_worst_causes(campaign: Campaign, page: Page) -> None:
+    found = failures(matrix.of(campaign).judged)
+    told = {at.cell.anchor for failure in found for at in failure.where}
+    assert page.open_cells == sum(cell.anchor not in told for cell in matrix.of(campaign).bad) > 0
+    assert page.open_failures == min(sum(not failure.expected for failure in found), sections.OPEN_FAILURES)
 
 
 def test_nothing_is_loaded_from_elsewhere(text: str, page: Page) -> None:
@@ -168,7 +184,7 @@ def test_missing_and_damaged_journals_are_said_not_fatal(folder: Path, tmp_path:
     text = html.render(results.read(tmp_path / "copy"), tmp_path / "copy")
     assert "not readable (No such file or directory)" in text
     assert "not a journal that this version can read" in text
-    assert "duplicate effects" not in text
+    assert "<span>duplicate effects</span>" not in text
 
 
 def test_an_empty_campaign_has_a_report(build: Callable[[], Any]) -> None:
@@ -185,4 +201,4 @@ def test_hundreds_of_runs_stay_small_and_the_cut_is_said(build: Callable[[], Any
         sample.simple("s", f"strategy-{strategy}", "kill", (CellVerdict.RECOVERED,) * runs, {})
     text = html.render(results.read(sample.folder), sample.folder)
     assert len(text) < 5 * runs * BYTES_PER_RUN
-    assert f"{runs - html.SHOWN_RUNS} more runs not shown" in text
+    assert f"{runs - sections.SHOWN_RUNS} more runs not shown" in text

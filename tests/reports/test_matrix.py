@@ -50,7 +50,8 @@ def test_every_state(
 
 
 def test_every_state_occurs_in_the_sample(campaign: Campaign) -> None:
-    assert {found.state for found in matrix.of(campaign).cells} == set(State)
+    # A known failure needs a baseline: test_markdown.py has one.
+    assert {found.state for found in matrix.of(campaign).cells} == set(State) - {State.KNOWN}
 
 
 def test_a_promise_kept_beside_others_that_broke_as_allowed(build: Callable[[], Any]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from chaos.events.seen import FileEntry, Observation, ProcessEntry
 from chaos.sandbox import Watch, Zones
-from chaos.sandbox.observe import CHUNK_BYTES, observe
+from chaos.sandbox.observe import CHUNK_BYTES, TEXT_BYTES, observe
 from chaos.sandbox.processes import descendants
 from tests.waiting import PATIENCE
 
@@ -63,8 +63,34 @@ def test_kinds_modes_and_links(zones: Zones) -> None:
         FileEntry("tmp/outside", "link", 0o777, target="/etc"),
         FileEntry("tmp/s", "other", 0o600),
         FileEntry("workspace/folder", "dir", 0o750),
-        FileEntry("workspace/folder/file", "file", 0o4640, 3, hashlib.blake2b(b"abc", digest_size=16).hexdigest()),
+        FileEntry(
+            "workspace/folder/file", "file", 0o4640, 3, hashlib.blake2b(b"abc", digest_size=16).hexdigest(), text="abc"
+        ),
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        (b"caf\xc3\xa9\n\tx", "café\n\tx"),
+        (b"", ""),
+        (b"\xff\xfe", ""),
+        (b"a\x00b", ""),
+        (b"\x1b[31m", ""),
+        (b"x" * TEXT_BYTES, "x" * TEXT_BYTES),
+        (b"x" * (TEXT_BYTES + 1), ""),
+    ],
+)
+def test_a_small_text_file_is_kept_whole(zones: Zones, content: bytes, kept: str) -> None:
+    (zones.workspace / "file").write_bytes(content)
+    (seen,) = look(zones).files
+    assert seen.text == kept
+
+
+def test_a_kept_text_names_the_sandbox_as_every_run_does(zones: Zones) -> None:
+    (zones.workspace / "file").write_bytes(os.fsencode(zones.root) + b"/x")
+    (seen,) = look(zones).files
+    assert seen.text == "$SANDBOX/x"
 
 
 def test_equal_content_in_another_folder_is_equal(tmp_path: Path) -> None:
