@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo chaos matrix ladder test check bench soak storage-tax schema clean
+.PHONY: demo chaos matrix ladder test check bench soak storage-tax schema reference docs clean
 
 # The main job: every strategy against every fault, once each, offline, about a minute. In this order the table reads best.
 DEMO := kill oom_kill evict rate_limit corrupt_delta covered_delta
@@ -53,6 +53,15 @@ storage-tax: $(VENV)/.installed
 schema: $(VENV)/.installed
 	$(BIN)/python -m chaos schema > scenarios/scenario-v1.json
 
+# The generated pages of docs/: reference, list for machines, navigation.
+reference: $(VENV)/.installed
+	$(BIN)/python -m chaos.plugins.manual docs
+
+# The site, into site/, with the Markdown of each page beside it, which is what llms.txt lists.
+docs: reference
+	$(BIN)/zensical build --clean --strict
+	cd docs && find . -name '*.md' -exec cp --parents {} ../site \;
+
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pytest-chaos needs Python 3.11 or newer, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
@@ -61,4 +70,4 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .chaos build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .chaos site .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
