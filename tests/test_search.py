@@ -23,7 +23,7 @@ from chaos.targets.planted import NONE
 from chaos.variants import name_of
 from chaos.verdict import CellVerdict
 
-WITHIN = 120  # plans, as README.md says
+WITHIN = 120  # plans, as docs/measurements.md says
 
 SCENARIO = """\
 version: 1

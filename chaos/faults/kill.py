@@ -26,6 +26,9 @@ class Kill(Plain):
 
     After SIGTERM or SIGINT the agent stays held at its point, and only what its handler starts may happen, for
     *grace*; SIGKILL ends what is left then. The first process of a container gets only the signals that it handles.
+
+    Args:
+        signal: what is sent; SIGTERM and SIGINT can be handled.
     """
 
     signal: Literal["SIGKILL", "SIGTERM", "SIGINT"] = "SIGKILL"

@@ -27,7 +27,7 @@ from chaos.toxiproxy.servers import opened
 from chaos.toxiproxy.tap import HOST, Loop
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
-    "model": ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"),
+    "model": ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
     "services": ("CHAOS_SERVICES_URL",),
 }
 """Links into the world, and the variables by which an agent finds what is behind them."""

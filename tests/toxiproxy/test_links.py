@@ -59,6 +59,7 @@ def env(port: int) -> dict[str, str]:
     return {
         "OPENAI_BASE_URL": f"{url}/v1",
         "ANTHROPIC_BASE_URL": url,
+        "GOOGLE_GEMINI_BASE_URL": url,
         "CHAOS_SERVICES_URL": f"{url}/services",
         "X": url,
     }
@@ -72,6 +73,7 @@ def test_only_what_is_linked_is_led(lead: Linked) -> None:
         **env(9),
         "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1",
         "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
+        "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{port}",
     }
 
 
