@@ -239,7 +239,8 @@ def test_an_agent_that_announces_without_end_is_stopped_too(tmp_path: Path) -> N
 def test_an_agent_that_never_announces_ends_like_any_other(tmp_path: Path) -> None:
     ran = toy.run(tmp_path, "ask([])")
     assert ran.statuses == [0]
-    assert toy.kinds(ran.record.events) == ["Started", "Asked", "Exited", "Ended", "Reloaded", "Measured"]
+    assert toy.kinds(ran.record.events) == ["Started", "Asked", "Observed", "Exited", "Ended", "Reloaded", "Measured"]
+    assert ran.record.final_observation is not None, "what it left is looked at"
 
 
 def test_a_flood_of_output_is_swallowed(tmp_path: Path) -> None:
@@ -320,6 +321,7 @@ KNOWN = {
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "HOME", "TMPDIR", "HOSTNAME", "THREAD_ID"),
     *("GIT_CEILING_DIRECTORIES", "CHAOS_DURABLE", "CHAOS_WORKSPACE", "CHAOS_TMP", "CHAOS_ASSETS", "CHAOS_GATE"),
     *("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "CHAOS_SERVICES_URL"),
+    *("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
     *("TOY_PORT", "TOY_STEPS", "TOY_KEEPS", "PYTHONPATH"),
 }
 

@@ -76,6 +76,20 @@ class Placing(Protocol):
         ...
 
 
+@runtime_checkable
+class Masking(Protocol):
+    """What a brain has besides where prompts that mean the same may differ, as in times and ids."""
+
+    def steady(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return *messages* with what may differ masked: so they are counted, journalled and compared."""
+        ...
+
+
+def steady_of(brain: Brain, messages: Sequence[Message]) -> Sequence[Message]:
+    """Return *messages* as prompts of *brain* are compared."""
+    return brain.steady(messages) if isinstance(brain, Masking) else messages
+
+
 def turn_of(brain: Brain, messages: Sequence[Message]) -> int:
     """Return how many of the model's turns came before the prompt *messages*: it shows them all, or *brain* knows."""
     if isinstance(brain, Placing):

@@ -16,6 +16,7 @@ from chaos.world.tokens import canonical
 
 STYLE = "anthropic"
 REQUEST_ID = "request-id"  # the header in which Anthropic names a request
+PROMPT = "messages"  # the field of a request that holds the prompt
 
 UNANSWERED = (
     "messages: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. "
@@ -49,9 +50,20 @@ class _ToolResult(msgspec.Struct, tag_field="type", tag="tool_result"):
     content: str | list[_Text] | None = None
 
 
+class _Thinking(msgspec.Struct, tag_field="type", tag="thinking"):
+    """What the model thought: it is handed back, and nobody said it."""
+
+
+class _HiddenThinking(msgspec.Struct, tag_field="type", tag="redacted_thinking"):
+    """The same, unreadable."""
+
+
+_Block = _Text | _ToolUse | _ToolResult | _Thinking | _HiddenThinking
+
+
 class _Incoming(msgspec.Struct):
     role: Literal["user", "assistant"]
-    content: str | list[_Text | _ToolUse | _ToolResult]
+    content: str | list[_Block]
 
 
 class _Request(msgspec.Struct):
@@ -110,7 +122,7 @@ def _text(content: str | list[_Text] | None) -> str:
     return content if isinstance(content, str) else "".join(block.text for block in content or ())
 
 
-def _blocks(incoming: _Incoming) -> Sequence[_Text | _ToolUse | _ToolResult]:
+def _blocks(incoming: _Incoming) -> Sequence[_Block]:
     return [_Text(incoming.content)] if isinstance(incoming.content, str) else incoming.content
 
 
@@ -123,7 +135,7 @@ def _assistant(index: int, incoming: _Incoming) -> Iterator[Message]:
         elif isinstance(block, _ToolUse):
             function = ToolFunction(name=block.name, arguments=canonical(block.input).decode())
             calls.append(ToolCall(id=block.id, type="function", function=function))
-        else:
+        elif isinstance(block, _ToolResult):
             raise Malformed(f"messages.{index}: `tool_result` blocks can only be in `user` messages")
     if text:
         message["content"] = text
@@ -146,7 +158,7 @@ def _user(index: int, incoming: _Incoming) -> Iterator[Message]:
             if content := _text(block.content):
                 result["content"] = content
             yield result
-        else:
+        elif isinstance(block, _ToolUse):
             raise Malformed(f"messages.{index}: `tool_use` blocks can only be in `assistant` messages")
     if text or not incoming.content:
         yield Message(role="user", content=text)

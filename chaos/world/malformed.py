@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from chaos.world import Reply, ToolCall, ToolFunction
+from chaos.world import Reply, ToolCall, ToolFunction, gemini
 from chaos.world.openai_chat import Completion, Dialect
 
 How = Literal["not_json", "half", "empty", "html", "bad_gateway", "incomplete", "bad_arguments"]
@@ -21,7 +21,9 @@ PAGE = (
     b"<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
 )
 
-_NEEDED = ("choices", "content", "delta", "content_block", "message")  # what a client of either dialect reads
+_NEEDED = (
+    "choices", "candidates", "output", "content", "delta", "content_block", "message", "part", "item", "response",
+)  # what a client of any dialect reads  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ def malformed(how: How, dialect: Dialect, done: Completion, *, streamed: bool) -
     Args:
         how: "not_json" and "half" are no JSON, "empty" is nothing at all, "html" and "bad_gateway" (with its status)
             are a page from something in between, "incomplete" lacks the part that matters, and with "bad_arguments"
-            the arguments of the tool calls break off. A stream has one such event in its middle.
+            the arguments of the tool calls break off (Gemini sends no call then, and says why). A stream has one such
+            event in its middle.
     """
     if how == "bad_gateway":
         return Rendered(BAD_GATEWAY, PAGE, HTML)
@@ -76,6 +79,8 @@ def _damaged(how: str, data: bytes) -> bytes:
 
 def _bad_arguments(dialect: Dialect, done: Completion, streamed: bool) -> Rendered:
     """Return the reply with half of each tool call's arguments: where they are an object, a text in its place."""
+    if dialect.STYLE == gemini.STYLE:
+        return Rendered(200, gemini.bad_call(done, streamed=streamed))
     cut = replace(done, reply=Reply(done.reply.content, _halves(done.reply.tool_calls)))
     if streamed:
         return rendered(dialect, cut, streamed=True)
@@ -84,6 +89,9 @@ def _bad_arguments(dialect: Dialect, done: Completion, streamed: bool) -> Render
     for block in value.get("content", ()):
         if block["type"] == "tool_use":
             block["input"] = next(calls)["function"]["arguments"]
+    for item in value.get("output", ()):
+        if item["type"] == "function_call":
+            item["arguments"] = next(calls)["function"]["arguments"]
     for choice in value.get("choices", ()):
         choice["message"]["tool_calls"] = list(calls)
     return Rendered(200, msgspec.json.encode(value))

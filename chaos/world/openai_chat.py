@@ -18,6 +18,7 @@ _T = TypeVar("_T")
 
 STYLE = "openai"
 REQUEST_ID = "x-request-id"  # the header in which OpenAI names a request
+PROMPT = "messages"  # the field of a request that holds the prompt
 CREATED = 1_700_000_000  # a constant: the same prompt gives the same bytes
 MODEL = "scripted"  # the one model of GET /v1/models; requests may name any
 STREAM_PIECE_CHARS = 24  # about six tokens a chunk: text arrives in several pieces, long text in bearably many
@@ -71,10 +72,11 @@ class Completion:
 
 
 class Dialect(Protocol):
-    """A provider's wire format; the modules `openai_chat` and `anthropic_messages` are the two."""
+    """A provider's wire format: the modules `openai_chat`, `openai_responses`, `anthropic_messages` and `gemini`."""
 
     STYLE: str
-    REQUEST_ID: str
+    REQUEST_ID: str  # the header in which the provider names a request, "" if there is none
+    PROMPT: str  # the field of a request that holds the prompt
 
     def parse(self, body: bytes) -> ModelRequest: ...
     def unpaired(self, messages: Sequence[Message]) -> str: ...
@@ -156,8 +158,8 @@ def parse(body: bytes) -> ModelRequest:
         stream=bool(request.stream),
         include_usage=bool(request.stream_options and request.stream_options.include_usage),
         tools=bytes(request.tools),
-        budget=_account(request.metadata or {}, BUDGET_KEY),
-        budget_tokens=_account(request.metadata or {}, TOKENS_KEY),
+        budget=account(request.metadata or {}, BUDGET_KEY),
+        budget_tokens=account(request.metadata or {}, TOKENS_KEY),
     )
 
 
@@ -193,7 +195,8 @@ def _call(call: _Call) -> ToolCall:
     return ToolCall(id=call.id, type=call.type, function=function)
 
 
-def _account(metadata: dict[str, str], key: str) -> int | None:
+def account(metadata: dict[str, str], key: str) -> int | None:
+    """Return what a client accounts for under *key*, None if it does not; raise Malformed if that is no number."""
     return None if key not in metadata else whole(metadata[key], f"metadata.{key}")
 
 

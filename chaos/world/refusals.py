@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from chaos.world import anthropic_messages, openai_chat
+from chaos.world import anthropic_messages, gemini, openai_chat
 
 Style = Literal["auto", "openai", "anthropic"]
 STYLES = ("auto", "openai", "anthropic")
@@ -28,6 +28,15 @@ CREDIT_USED = (
     "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase"
     " credits."
 )
+
+TOO_LONG_INPUT = "Your input exceeds the context window of this model. Please adjust your input and try again."
+"""What OpenAI's Responses API says, which names no numbers."""
+
+CREDITS_GONE = (
+    "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage your project"
+    " and billing."
+)
+GOOGLE_TYPES = "type.googleapis.com/google.rpc"
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ def refusal(style: str, status: int, wait: float | None, now: float) -> Refusal:
     """Return a refusal that may pass by waiting.
 
     Providers send whole seconds, so `retry-after` is rounded up; `retry-after-ms`, which only OpenAI sends, is exact
-    to the millisecond.
+    to the millisecond. Google sends no such header: its body tells when, exactly too.
 
     Args:
         wait: seconds that the client is told to wait; None to tell it nothing.
@@ -63,19 +72,26 @@ def refusal(style: str, status: int, wait: float | None, now: float) -> Refusal:
         told = None if wait is None else float(math.ceil(wait))
         return Refusal(style, status, _anthropic_headers(status, wait, now), _anthropic_body(status), why, told)
     told = None if wait is None else math.ceil(wait * 1000) / 1000
+    if style == gemini.STYLE:
+        return Refusal(style, status, (), _gemini_body(status, told), why, told)
     return Refusal(style, status, _openai_headers(status, wait), _openai_body(status, wait), why, told)
 
 
 def quota_used(style: str) -> Refusal:
-    """Return the refusal of an account that is used up: 429 from OpenAI, 400 from Anthropic, no word of when."""
+    """Return the refusal of an account that is used up: 429, but 400 from Anthropic, and no word of when."""
+    if style == gemini.STYLE:
+        return Refusal(style, 429, (), gemini.error(429, CREDITS_GONE), QUOTA)
     if style == anthropic_messages.STYLE:
         return Refusal(style, 400, (), anthropic_messages.error(400, CREDIT_USED), QUOTA)
     body = openai_chat.error(429, QUOTA_USED, "insufficient_quota", "insufficient_quota")
     return Refusal(style, 429, (), body, QUOTA)
 
 
-def too_long(style: str, tokens: int, maximum: int) -> Refusal:
-    """Return the refusal of a prompt of *tokens* where the model takes *maximum*."""
+def too_long(style: str, tokens: int, maximum: int, field: str = openai_chat.PROMPT) -> Refusal:
+    """Return the refusal of a prompt of *tokens*, in *field* of its request, where the model takes *maximum*."""
+    if style == gemini.STYLE:
+        message = f"The input token count ({tokens}) exceeds the maximum number of tokens allowed ({maximum})."
+        return Refusal(style, 400, (), gemini.error(400, message), TOO_LONG)
     if style == anthropic_messages.STYLE:
         message = f"prompt is too long: {tokens} tokens > {maximum} maximum"
         return Refusal(style, 400, (), anthropic_messages.error(400, message), TOO_LONG)
@@ -83,7 +99,9 @@ def too_long(style: str, tokens: int, maximum: int) -> Refusal:
         f"This model's maximum context length is {maximum} tokens. However, your messages resulted in {tokens} tokens."
         " Please reduce the length of the messages."
     )
-    body = openai_chat.error(400, message, code="context_length_exceeded", param="messages")
+    if field != openai_chat.PROMPT:
+        message = TOO_LONG_INPUT
+    body = openai_chat.error(400, message, code="context_length_exceeded", param=field)
     return Refusal(style, 400, (), body, TOO_LONG)
 
 
@@ -150,3 +168,21 @@ def _openai_body(status: int, wait: float | None) -> bytes:
     if status == 500:
         return openai_chat.error(status, "The server had an error while processing your request. Sorry about that!")
     return openai_chat.error(status, "The engine is currently overloaded, please try again later")
+
+
+def _gemini_body(status: int, wait: float | None) -> bytes:
+    if status == 429:
+        metric = "generativelanguage.googleapis.com/generate_content_paid_tier_requests"
+        again = "" if wait is None else f"\nPlease retry in {wait:g}s."
+        violation = {"quotaMetric": metric, "quotaId": "GenerateRequestsPerMinutePerProjectPerModel"}
+        details = [{"@type": f"{GOOGLE_TYPES}.QuotaFailure", "violations": [violation]}]
+        message = f"Quota exceeded for metric: {metric}, limit: {REQUESTS_PER_MINUTE}.{again}"
+    else:
+        details = []
+        message = {
+            500: "An internal error has occurred. Please retry or report in "
+            "https://developers.generativeai.google/guide/troubleshooting"
+        }.get(status, "The model is overloaded. Please try again later.")
+    if wait is not None:
+        details.append({"@type": f"{GOOGLE_TYPES}.RetryInfo", "retryDelay": f"{wait:g}s"})
+    return gemini.error(status, message, details)

@@ -133,6 +133,9 @@ class World:
             "OPENAI_API_KEY": DUMMY_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": DUMMY_KEY,
+            "GOOGLE_GEMINI_BASE_URL": url,
+            "GEMINI_API_KEY": DUMMY_KEY,
+            "GOOGLE_API_KEY": DUMMY_KEY,
             "CHAOS_SERVICES_URL": f"{url}/services",
         }
 

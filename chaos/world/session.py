@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from email.message import Message as Headers
 from functools import partial
 from typing import Any
@@ -14,8 +14,9 @@ import msgspec
 
 from chaos.events.seen import Asked, Spoiled
 from chaos.journal import AnyEvent, Journal
-from chaos.world import Brain, Reply, anthropic_messages, holds, openai_chat, refusals, services, turn_of
+from chaos.world import Brain, Reply, holds, openai_chat, refusals, services, steady_of, turn_of
 from chaos.world.delivery import Spoil
+from chaos.world.dialects import dialect_of, errors_of, parsed
 from chaos.world.listener import Response
 from chaos.world.malformed import Rendered, malformed, rendered
 from chaos.world.memory import Memory, Past, Sum
@@ -27,8 +28,6 @@ from chaos.world.tokens import Prompt, Talks, count_reply, counted, digest
 REPLAYED = (("Idempotent-Replayed", "true"),)  # Stripe's mark of a stored answer
 
 _SERVICE_PATH = re.compile(r"/services/([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
-
-ENDPOINTS: Mapping[str, Dialect] = {"/v1/chat/completions": openai_chat, "/v1/messages": anthropic_messages}
 
 
 class Closed(ConnectionError):
@@ -96,7 +95,7 @@ class Session:
     def respond(self, method: str, path: str, headers: Headers, body: bytes) -> Response:
         """Return the response to one HTTP request; *path* comes without its query."""
         try:
-            if dialect := ENDPOINTS.get(path):
+            if dialect := dialect_of(path):
                 if method != "POST":
                     return refused(path, 405, f"Not allowed to {method} on {path}.")
                 return self._ask(path, dialect, headers, body)
@@ -121,8 +120,8 @@ class Session:
         return refused(path, 404, f"Invalid URL ({method} {path})")
 
     def _ask(self, path: str, dialect: Dialect, headers: Headers, body: bytes) -> Response:
-        request = dialect.parse(body)
-        prompt = self._talks.heard(request.messages)
+        request = parsed(path, dialect, body)
+        prompt = self._talks.heard(steady_of(self._brain, request.messages))
         asked, tokens_in = prompt.digest, prompt.tokens
         accounts: dict[str, Any] = {
             "turn": turn_of(self._brain, request.messages),
@@ -135,17 +134,17 @@ class Session:
             "tools": digest(request.tools) if request.tools else "",
             "release": headers.get("x-chaos-release", ""),
         }
-        named = (dialect.REQUEST_ID, f"req_{asked}")
+        named = ((dialect.REQUEST_ID, f"req_{asked}"),) if dialect.REQUEST_ID else ()
         self.holds.hold("model_call", path, asked)
         if refusal := self._refusal(dialect, tokens_in):
             accounts |= {"refused": refusal.why, "retry_after": refusal.retry_after}
             self._record(prompt, status=refusal.status, **accounts)
-            return Response(refusal.status, refusal.body, (named, *refusal.headers))
+            return Response(refusal.status, refusal.body, (*named, *refusal.headers))
         try:
             reply = self._reply(dialect, request, prompt)
         except ValueError as wrong:
             self._record(prompt, status=400, **accounts)
-            return Response(400, dialect.error(400, str(wrong)), (named,))
+            return Response(400, dialect.error(400, str(wrong)), named)
         done = Completion(
             model=request.model,
             prompt=asked,
@@ -163,7 +162,7 @@ class Session:
         spoiled = how(mishap) if mishap else ""
         self._record(prompt, status=sent.status, tokens_out=billed, spoiled=spoiled, **accounts)
         self.holds.hold("model_reply", path, asked)
-        return Response(sent.status, sent.body, (named,), kind=sent.kind, spoil=spoil)
+        return Response(sent.status, sent.body, named, kind=sent.kind, spoil=spoil)
 
     def _refusal(self, dialect: Dialect, tokens: int) -> Refusal | None:
         """Return why a prompt of so many *tokens* is refused unread, None if it is not."""
@@ -174,7 +173,7 @@ class Session:
                 return refusals.quota_used(style)
             return refusals.refusal(style, armed.status, armed.retry_after, time.time())
         maximum = self.window.exceeded(tokens)
-        return None if maximum is None else refusals.too_long(dialect.STYLE, tokens, maximum)
+        return None if maximum is None else refusals.too_long(dialect.STYLE, tokens, maximum, dialect.PROMPT)
 
     def _wrong(
         self, path: str, dialect: Dialect, request: ModelRequest, done: Completion, mishap: Mishap, right: Rendered
@@ -241,8 +240,7 @@ def refused(path: str, status: int, message: str) -> Response:
     if path.startswith("/services"):
         kind = "api_error" if status >= 500 else "invalid_request_error"
         return Response(status, services.error(message, kind))
-    dialect: Dialect = anthropic_messages if path.startswith("/v1/messages") else openai_chat
-    return Response(status, dialect.error(status, message))
+    return Response(status, errors_of(path).error(status, message))
 
 
 def _account(headers: Headers, name: str, given: int | None) -> int | None:

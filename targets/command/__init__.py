@@ -1,8 +1,9 @@
 """Any program as the agent, in any language, unchanged: how it is started, what its model says, what it may call.
 
-It finds the model endpoint by the variables that the providers' SDKs read (OPENAI_BASE_URL, ANTHROPIC_BASE_URL), the
-services by CHAOS_SERVICES_URL, and its folders by CHAOS_WORKSPACE, where it starts, and CHAOS_DURABLE, which outlives
-its container. Faults hit at what it does: `at: {operation: model_call, n: every}`, `at: {syscall: fsync, n: 3}`.
+It finds the model endpoint by the variables that the providers' SDKs read (OPENAI_BASE_URL, ANTHROPIC_BASE_URL,
+GOOGLE_GEMINI_BASE_URL), the services by CHAOS_SERVICES_URL, and its folders by CHAOS_WORKSPACE, where it starts, and
+CHAOS_DURABLE, which outlives its container. Faults hit at what it does: `at: {operation: model_call, n: every}`,
+`at: {syscall: fsync, n: 3}`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 from chaos.errors import HarnessError, ScenarioError, UnknownName, did_you_mean
 from chaos.sandbox import Watch
 from chaos.targets import Facts, InProcess, Launch, Strategy
+from chaos.targets.command.recorded import Recorded, cassette
 from chaos.targets.command.script import Route, Script, Turn
+from chaos.world.volatile import Volatile
 
 if TYPE_CHECKING:
     from chaos.world import Brain
@@ -58,7 +61,10 @@ class Command:
         ports: names of variables, each with a free TCP port that the program may listen on.
         goal: a text that every prompt must carry; "": none is looked for.
         deliverable: path of a file that must be there in the end ("workspace/report.md").
-        turns: what the model answers, one after the other; a turn is found by how many answers a prompt shows.
+        turns: what the model answers, one after the other; a turn is found by the last call that a prompt shows, or
+            by how many answers it shows.
+        cassette: instead, a file of `pytest-chaos record`: the model answers the prompts in it, and refuses others.
+        volatile_prompts: regular expressions of what may differ in prompts that are the same, as times and ids.
         services: what its calls of `CHAOS_SERVICES_URL/NAME/OPERATION` are answered, by "NAME.OPERATION".
     """
 
@@ -71,6 +77,8 @@ class Command:
     goal: str = ""
     deliverable: str = ""
     turns: tuple[Turn, ...] = ()
+    cassette: str = ""
+    volatile_prompts: tuple[str, ...] = ()
     services: Mapping[str, Route] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,6 +98,9 @@ class Command:
             )
         if self.live and Path(self.live).parts[:1] not in [(place,) for place in PLACES]:
             wrong.append(f"live is a path in a folder of the program, as workspace/state.json (got {self.live!r})")
+        wrong += filter(None, map(_no_pattern, self.volatile_prompts))
+        if self.cassette and self.turns:
+            wrong.append("the model answers by its turns or from its cassette; give one of them")
         if wrong:
             raise ScenarioError("\n".join(wrong))
 
@@ -104,6 +115,8 @@ class Command:
             raise ScenarioError("\n".join(f"{name} has no option {option!r}; it has none" for option in options))
         if not self.run and self != Command():
             raise ScenarioError("target.command.run is missing: the program and its arguments, as [python, agent.py]")
+        if self.cassette and not Path(self.cassette).is_file():
+            raise ScenarioError(f"target.command.cassette: no file {self.cassette}; `pytest-chaos record` writes it")
         return Own(bool(self.state))
 
     def prepare(self, assets: Path, seed: int) -> None:
@@ -126,11 +139,14 @@ class Command:
 
     def brain(self, seed: int) -> Brain:
         """Return the scripted model and the declared services."""
-        return Script(self.turns, self.services, self.goal)
+        volatile = Volatile(self.volatile_prompts)
+        if self.cassette:
+            return Recorded((), self.services, self.goal, volatile, cassette(self.cassette, volatile))
+        return Script(self.turns, self.services, self.goal, volatile)
 
     def facts(self, seed: int) -> Facts:
         """Return what was declared of a right result."""
-        cap = REQUESTS_FACTOR * len(self.turns) + REQUESTS_EXTRA
+        cap = REQUESTS_FACTOR * self.steps + REQUESTS_EXTRA
         most = tuple((name, route.most) for name, route in self.services.items() if route.most is not None)
         return Facts(goal=self.goal, deliverable=self.deliverable, max_requests=cap, most=most)
 
@@ -141,12 +157,21 @@ class Command:
     @property
     def steps(self) -> int:
         """The number of the model's turns."""
-        return len(self.turns)
+        return len(cassette(self.cassette, Volatile(self.volatile_prompts))) if self.cassette else len(self.turns)
 
     @property
     def releases(self) -> Mapping[str, tuple[str, ...]]:
         """None: what another release of it is, nobody knows."""
         return {}
+
+
+def _no_pattern(text: str) -> str:
+    """Return what is wrong with the regular expression *text*, "" if nothing is."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        return f"volatile_prompts: no regular expression: {text!r} ({error})"
+    return "" if text else "volatile_prompts: an empty regular expression is everywhere; leave it out"
 
 
 def _words(words: Sequence[str], root: Path) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -11,8 +12,10 @@ from pydantic import ConfigDict, JsonValue
 
 from chaos.errors import did_you_mean
 from chaos.world import Answer, Message, Reply, ToolCall, ToolFunction
+from chaos.world.volatile import Volatile
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
+_CALL_ID = re.compile(r"call_(\d+)_\d+")  # what `Script` calls the calls of its turns
 
 
 @dataclass(frozen=True)
@@ -52,18 +55,41 @@ class Route:
 
 @dataclass(frozen=True)
 class Script:
-    """A brain (see `chaos.world.Brain`) of *turns* and *services*; *goal* is the text that prompts carry."""
+    """A brain (see `chaos.world.Brain`) of *turns* and *services*; *goal* is the text that prompts carry.
+
+    *volatile* is what may differ in prompts that are the same.
+    """
 
     turns: Sequence[Turn]
     services: Mapping[str, Route]
     goal_text: str
+    volatile: Volatile = field(default_factory=Volatile)
+
+    def turn(self, messages: Sequence[Message]) -> int:
+        """Return how many turns came before the prompt *messages*.
+
+        The last call of a tool that it shows says which turn made it, whatever a compaction has left out before;
+        the answers after it are counted, and all of them where none has a call.
+        """
+        after = 0
+        for message in reversed(messages):
+            if message["role"] == "assistant":
+                after += 1
+                made = [_CALL_ID.fullmatch(call["id"]) for call in message.get("tool_calls", ())]
+                if numbers := [int(one[1]) for one in made if one]:
+                    return max(numbers) + after
+        return after
+
+    def steady(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return *messages* with what is volatile masked."""
+        return self.volatile.masked(messages)
 
     def reply(self, messages: Sequence[Message]) -> Reply:
         """Return the turn that comes after all answers in *messages*."""
-        number = sum(message["role"] == "assistant" for message in messages)
+        number = self.turn(messages)
         if number >= len(self.turns):
             raise ValueError(
-                f"the prompt shows {number} answers of the model, and the script has {len(self.turns)} turns: "
+                f"the prompt comes after {number} turns of the model, and the script has {len(self.turns)}: "
                 "add one to target.command.turns, or have the agent stop where the model calls no tool"
             )
         turn = self.turns[number]
@@ -72,7 +98,7 @@ class Script:
 
     def goal(self, messages: Sequence[Message]) -> str:
         """Return the goal if a message carries it, "" if none does."""
-        return self.goal_text if any(self.goal_text in (message["content"] or "") for message in messages) else ""
+        return self.goal_text if any(self.goal_text in (message.get("content") or "") for message in messages) else ""
 
     def serve(self, service: str, operation: str, payload: Mapping[str, Any]) -> Answer:
         """Return the declared answer; ValueError for what is not declared."""

@@ -148,6 +148,41 @@ open("trip.md", "w").close()
     assert "lines[1] is extra" in runs(tmp_path / "out")[0].checks["state"].finding
 
 
+def test_what_it_holds_when_it_ends_is_what_must_be_stored(tmp_path: Path) -> None:
+    ends = "import json, os; kept = os.environ['CHAOS_DURABLE'] + '/kept'; open(kept, 'w').write('%s')\n"
+    leaves = "json.dump({'kept': 'tea'}, open('state.json', 'w')); open('trip.md', 'w')"
+    reads = "import json, os; print(json.dumps({'kept': open(os.environ['CHAOS_DURABLE'] + '/kept').read()}))"
+    asks = (
+        "import urllib.request as web\n"
+        'body = b\'{"model": "any", "messages": [{"role": "user", "content": "Book a trip to Oslo."}]}\'\n'
+        "web.urlopen(web.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', body))\n"
+    )
+    for stored, verdict in (("tea", "recovered"), ("milk", "unknown")):
+        scenario = shipped(
+            run=("{python}", "-c", ends % stored + asks + leaves),
+            state=("{python}", "-c", reads),
+            live="workspace/state.json",
+            turns=(Turn(say="Done."),),
+            services={},
+        )
+        found = cells(tmp_path / stored, scenario, "before-the-model")["before-the-model"]
+        assert str(found.verdict) == verdict, found
+    assert (
+        'breaks state by itself: what another process reads is not what the agent held when it ended: kept is "milk"'
+        in (found.why)
+    )
+
+
+def test_an_effect_that_may_happen_once_happens_twice_in_a_crash_free_run(tmp_path: Path) -> None:
+    services = {**shipped().target.services, "travel.book": Route(most=1)}  # type: ignore[attr-defined]
+    text = SHIPPED.with_name("own_agent").joinpath("booking.py").read_text()
+    agent = tmp_path / "eager.py"
+    agent.write_text(text.replace("    headers = {", "    post(TRAVEL + name, arguments)\n    headers = {", 1))
+    scenario = shipped(run=("{python}", str(agent)), services=services)
+    found = cells(tmp_path / "out", scenario, "before-the-model")["before-the-model"]
+    assert found.why == "the crash-free run breaks effects by itself: travel.book happened 2 times; once is right"
+
+
 def test_later_incarnations_are_started_by_the_command_for_it(tmp_path: Path) -> None:
     once = STEADY + "assert resumed == os.path.exists('begun'), 'started by the wrong command'\nopen('begun', 'w')\n"
     asks = (
@@ -180,7 +215,7 @@ def test_a_fault_at_a_step_says_where_it_could_hit(tmp_path: Path) -> None:
 
 def test_a_script_that_is_too_short_and_a_service_that_is_not_declared_are_told() -> None:
     script = Script((Turn(say="hello"),), {"mail.send": Route()}, "")
-    with pytest.raises(ValueError, match=r"shows 1 answers of the model, and the script has 1 turns: add one"):
+    with pytest.raises(ValueError, match=r"comes after 1 turns of the model, and the script has 1: add one"):
         script.reply([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}])
     with pytest.raises(ValueError, match=r"no service 'mail.sned' .*did you mean 'mail.send'"):
         script.serve("mail", "sned", {})
@@ -205,6 +240,7 @@ def test_several_tools_are_called_in_one_turn() -> None:
         ("travel.find:", "find:", "a service is named NAME.OPERATION, as mail.send (got 'find')"),
         ("effect: false", "effects: false", "unknown key 'effects'"),
         ("say: Booked", "says: Booked", "unknown key 'says'"),
+        ("goal:", "live: workspace/state.json\n    goal:", "live is compared with what state prints; state is missing"),
     ],
 )
 def test_mistakes_are_told_with_their_place(tmp_path: Path, changed: str, to: str, message: str) -> None:
