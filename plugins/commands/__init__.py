@@ -15,8 +15,8 @@ RESULTS = ".chaos"
 REPORT = "report.html"
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "to begin with": ("demo", "init", "doctor"),
-    "scenarios": ("check", "schema", "scenarios"),
+    "to begin with": ("demo", "init", "doctor", "selftest"),
+    "scenarios": ("record", "check", "schema", "scenarios"),
     "what a campaign found": ("report", "table", "explain", "replay", "merge", "clean"),
     "measured": ("bench", "storage-tax", "kill-points", "audit"),
     "for the shell": ("completion",),

@@ -2,7 +2,7 @@
 
 All of them do the reference agent's work with its tools; only the driver (`driver.py`) is their own: a plain durable
 loop. A module of `bugs/` overrides one piece of it, the way people really get it wrong, and says which check must
-notice.
+notice (`catch.py`). `correct.py` has agents in which nothing is wrong.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
 from chaos.errors import ScenarioError, UnknownName, did_you_mean
@@ -21,6 +22,7 @@ from chaos.targets.reference import LIGHT_IMPORTS, Reference
 
 if TYPE_CHECKING:
     from chaos.sandbox import Watch
+    from chaos.targets.planted.catch import Catch
     from chaos.targets.planted.driver import Driver
     from chaos.world import Brain
 
@@ -42,9 +44,23 @@ def driver_of(bug: str) -> type[Driver]:
 
     if bug == NONE:
         return Driver
-    module = importlib.import_module(f"{__name__}.bugs.{bug}")
-    found: type[Driver] = getattr(module, "".join(word.title() for word in bug.split("_")))
+    found: type[Driver] = getattr(_module_of(bug), "".join(word.title() for word in bug.split("_")))
     return found
+
+
+def catch_of(bug: str) -> Catch:
+    """Return what exposes *bug* and which check must catch it."""
+    found: Catch = _module_of(bug).CATCH
+    return found
+
+
+def said_of(bug: str) -> str:
+    """Return what *bug* is, in a sentence."""
+    return (_module_of(bug).__doc__ or "").partition("\n")[0]
+
+
+def _module_of(bug: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.bugs.{bug}")
 
 
 @dataclass(frozen=True)

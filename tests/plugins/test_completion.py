@@ -42,7 +42,7 @@ def test_bash_completes_commands_codes_and_choices(env: dict[str, str]) -> None:
     registered, *answers = done.stdout.splitlines()
     assert registered.endswith("-F _python_argcomplete pytest-chaos")
     assert [set(answer.split()) for answer in answers] == [
-        {"report", "replay"},
+        {"record", "report", "replay"},
         {"check.fencing", "check.files", "check.finishes"},
         {"github"},
     ]

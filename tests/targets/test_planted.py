@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from chaos import registry
 from chaos.errors import ScenarioError, UnknownName
 from chaos.targets import Target
-from chaos.targets.planted import NONE, Planted, bug_names, driver_of
+from chaos.targets.planted import NONE, Planted, bug_names, catch_of, driver_of, said_of
 from chaos.targets.planted.driver import Driver
 
 MAX_LINES = 60  # a bug is one slip; what is longer is another agent
@@ -31,11 +32,14 @@ def test_a_bug_is_one_small_class_that_says_what_catches_it(bug: str) -> None:
     kind = driver_of(bug)
     assert issubclass(kind, Driver) and kind is not Driver
     assert kind.__doc__ is not None
-    for part in ("In real agents: ", "Exposed by ", "caught by `"):
-        assert part in kind.__doc__
+    for part in ("In real agents: ", "Exposed by ", f"caught by `{catch_of(bug).check}`"):
+        assert part in " ".join(kind.__doc__.split()) + " "
+    assert said_of(bug).endswith(".")
     source = importlib.import_module(kind.__module__).__file__
     assert source is not None
-    assert len(Path(source).read_text().splitlines()) <= MAX_LINES
+    text = Path(source).read_text()
+    [catch] = [node for node in ast.parse(text).body if isinstance(node, ast.Assign) and "CATCH" in ast.unparse(node)]
+    assert len(text.splitlines()) - len(ast.get_source_segment(text, catch).splitlines()) <= MAX_LINES  # type: ignore[union-attr]
 
 
 def test_the_correct_sibling_is_the_driver_itself() -> None:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.agent import State
+
+CATCH = Catch(
+    f"kill@{COMMIT}/after_commit",
+    "budget",
+    f"the budget was reset: the agent counts 0 steps used at turn {COMMIT + 1}",
+    breaks=frozenset({"state"}),  # the counters are part of it
+)
 
 
 class BudgetReset(Driver):

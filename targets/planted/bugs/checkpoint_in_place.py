@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver, Kept
+
+CATCH = Catch(f"kill@{COMMIT}/during_commit", "finishes", "refused to resume", verdict="refused")
 
 
 class CheckpointInPlace(Driver):

@@ -5,7 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver
+
+CATCH = Catch(
+    f"clock_jump@{COMMIT}/after_commit",
+    "state",
+    "the state read back by another process differs",
+    fault={"kind": "clock_jump", "direction": "back", "seconds": "1h"},
+)
 
 
 class ClockTrusted(Driver):

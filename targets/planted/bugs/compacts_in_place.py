@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from chaos.targets.planted.catch import Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.history import FILE
 
 EVERY = 8  # lines
+
+CATCH = Catch(
+    f"kill@{EVERY - 1}/during_commit",  # the eighth checkpoint, and no other point
+    "finishes",
+    "both copies of history.jsonl are",
+    verdict="refused",
+)
 
 
 class CompactsInPlace(Driver):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from chaos.targets.planted.catch import PAYMENT, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.tools import Tools, Zones
 from chaos.targets.reference.wire import Endpoint
 from chaos.world import ToolCall
+
+CATCH = Catch(f"kill@{PAYMENT}/after_act", "effects", "payments.charge happened 2 times instead of once")
 
 
 class EffectWithoutKey(Driver):

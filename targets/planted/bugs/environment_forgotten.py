@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.agent import State
+
+CATCH = Catch(f"kill@{COMMIT}/before_think", "environment", "REPORT_QUARTER is not set")
 
 
 class EnvironmentForgotten(Driver):

@@ -6,8 +6,17 @@ import contextlib
 import os
 from collections.abc import Callable
 
+from chaos.targets.planted.catch import TICKET, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.history import Log
+
+CATCH = Catch(
+    f"io_error@{TICKET}/after_act+power_loss@{TICKET}/after_commit",  # the next step's would make up for it
+    "finishes",
+    "CorruptStore: both copies of history.jsonl are damaged",
+    fault={"kind": "io_error", "times": 2, "then": [{"kind": "power_loss"}]},
+    verdict="refused",
+)
 
 
 class Optimistic(Log):

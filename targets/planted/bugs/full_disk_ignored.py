@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import contextlib
 
+from chaos.targets.planted.catch import LAST, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.agent import State
+
+CATCH = Catch(
+    f"disk_full@{LAST}/after_act",
+    "state",
+    "the state read back by another process differs",
+    fault={"kind": "disk_full"},
+)
 
 
 class FullDiskIgnored(Driver):

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.agent import OPENING, Request, State
+
+CATCH = Catch(
+    f"context_overflow@{COMMIT}/before_think",
+    "goal",
+    f"the prompt of turn {COMMIT} (attempt 1) carries no goal",
+    fault={"kind": "context_overflow"},
+    breaks=frozenset({"finishes"}),  # without a goal the model has no answer
+    verdict="refused",
+    options={"workload": "long_notes"},
+    volatile=("$.tokens",),  # shorter prompts cost less
+)
 
 
 class GoalCompacted(Driver):

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chaos.targets.planted.catch import BAIT, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.world import Message
+
+CATCH = Catch(
+    f"kill@{BAIT}/after_commit",
+    "goal",
+    f"the prompt of turn {BAIT + 1} (attempt 2) carries another goal",
+    breaks=frozenset({"state", "effects", "files", "processes"}),  # Q2 all the way
+)
 
 
 class GoalFromLastMessage(Driver):

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from http.client import HTTPResponse
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.model import Model
 from chaos.targets.reference.wire import Endpoint
+
+CATCH = Catch(
+    f"rate_limit@{COMMIT}/before_think",
+    "retries",
+    "s after a 429 that said 0.3 s",
+    fault={"kind": "rate_limit", "requests": 2, "retry_after": "300ms"},
+)
 
 
 class IgnoresRetryAfter(Driver):

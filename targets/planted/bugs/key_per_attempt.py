@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+from chaos.targets.planted.catch import PAYMENT, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.tools import Tools
+
+CATCH = Catch(f"kill@{PAYMENT}/after_act", "effects", "payments.charge happened 2 times instead of once")
 
 
 class KeyPerAttempt(Driver):

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from chaos.targets.planted.catch import LATE, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.planted.fence import Fence
+
+CATCH = Catch(
+    f"false_dead@{LATE}/after_act",  # behind the last effect, or `effects` would break with it
+    "fencing",
+    f"committed by two workers that lived at the same time, from step {LATE} on",
+    fault={"kind": "false_dead", "wakes": "finished"},
+)
 
 
 class NoFence(Driver):

@@ -5,8 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.history import Log
+
+CATCH = Catch(
+    f"power_loss@{COMMIT}/after_commit",
+    "finishes",
+    "CorruptStore: both copies of history.jsonl are damaged",
+    fault={"kind": "power_loss"},
+    verdict="refused",
+)
 
 
 class Unsynced(Log):

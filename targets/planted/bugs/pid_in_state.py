@@ -5,8 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 
+from chaos.targets.planted.catch import TICKET, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.agent import State
+
+CATCH = Catch(
+    f"kill@{TICKET}/before_think",
+    "processes",
+    "is not running",
+    needs="process_tree",  # process ids come again only in a new namespace
+)
 
 PID = "service.pid"
 

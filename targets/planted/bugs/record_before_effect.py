@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import TICKET, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.agent import Completion, State, fold, turns
+
+CATCH = Catch(
+    f"kill@{TICKET}/after_commit",
+    "effects",
+    f"tickets.create never happened (step {TICKET})",
+    # the made-up result is in every prompt and in the report, and what its step cost was to be counted with it
+    breaks=frozenset({"goal", "files", "state", "budget"}),
+)
 
 
 class RecordBeforeEffect(Driver):

@@ -6,8 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.release import current
+
+CATCH = Catch(
+    f"changed_code@{COMMIT}/before_act",
+    "effects",
+    "email.send happened 2 times instead of once",
+    fault={"kind": "changed_code", "what": "prompt"},
+    breaks=frozenset({"recovery"}),
+)
 
 
 class RestartsOnRelease(Driver):

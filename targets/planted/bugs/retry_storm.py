@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.model import Model
 from chaos.targets.reference.wire import Endpoint
+
+CATCH = Catch(
+    f"overloaded@{COMMIT}/before_think",
+    "retries",
+    "retry storm: 5 requests for turn 9",
+    fault={"kind": "overloaded", "requests": 5},
+)
 
 
 class RetryStorm(Driver):

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import json
 
+from chaos.targets.planted.catch import TICKET, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.history import lines
+
+CATCH = Catch(
+    f"corrupt_delta@{TICKET}/after_commit",
+    "corruption",
+    "silent damage: truncate",
+    fault={"kind": "corrupt_delta", "how": "truncate", "which": "first"},
+    breaks=frozenset({"state", "goal", "files"}),  # the first line has the rows that the report counts
+)
 
 
 class SilentTruncation(Driver):

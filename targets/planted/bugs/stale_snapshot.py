@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chaos.targets.planted.catch import PAYMENT, Catch
 from chaos.targets.planted.driver import Driver
+
+CATCH = Catch(
+    f"kill@{PAYMENT}/before_act",
+    "recovery",
+    "2 steps lost by a crash; allowed: 1",
+    verdict="recovered with loss",
+)
 
 
 class StaleSnapshot(Driver):

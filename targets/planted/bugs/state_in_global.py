@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.agent import Completion, State
 from chaos.world import Message
+
+CATCH = Catch(
+    f"kill@{COMMIT}/before_think",
+    "state",
+    f"the prompt of turn {COMMIT} (attempt 2) differs",
+    breaks=frozenset({"goal", "files"}),  # the report is made from what the model was shown
+)
 
 LONG_CHARS = 300  # what is longer is kept out of the conversation, to keep checkpoints small
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chaos.targets.planted.catch import PAYMENT, Catch
 from chaos.targets.planted.driver import Driver
+
+CATCH = Catch(
+    f"evict@{PAYMENT}/before_think",
+    "files",
+    "tmp/control-sum is missing",
+    fault={"kind": "evict", "grace": "0s"},
+)
 
 
 class TmpTrusted(Driver):

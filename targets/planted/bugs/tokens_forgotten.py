@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import COMMIT, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.agent import State
+
+CATCH = Catch(
+    f"kill@{COMMIT}/after_commit",
+    "budget",
+    "tokens were forgotten: the agent counts 0 tokens at turn 10 (attempt 2)",
+    breaks=frozenset({"state"}),  # the counters are part of it
+)
 
 
 class TokensForgotten(Driver):

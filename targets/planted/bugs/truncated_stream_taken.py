@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import LAST, Catch
 from chaos.targets.planted.driver import Driver
 from chaos.targets.reference.agent import Completion
 from chaos.targets.reference.model import Model
 from chaos.targets.reference.stream import Stream
+
+CATCH = Catch(
+    f"stream_cut@{LAST}/before_think",  # the last word, or all that is left out would break with it
+    "streams",
+    "a reply that was truncated was taken for the last word",
+    fault={"kind": "stream_cut"},
+    breaks=frozenset({"state"}),  # it has half a sentence at its end
+    options={"stream": True},
+)
 
 
 class TruncatedStreamTaken(Driver):

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from chaos.targets.planted.catch import LAST, STEPS, Catch
 from chaos.targets.planted.driver import Driver, Kept
 from chaos.targets.reference.agent import Completion, State, fold
 from chaos.world import Message
+
+CATCH = Catch(
+    f"told_to_wait:requests=1@{LAST}/before_think+kill@{LAST}/before_think",  # while it waits
+    "state",
+    f"attempt 2 resumed at step {STEPS} with a state that the reference had not there",
+    fault={
+        "kind": "rate_limit",
+        "name": "told_to_wait",
+        "requests": 2,
+        "retry_after": "300ms",
+        "then": [{"kind": "kill"}],
+    },
+)
 
 NOTE = Message(role="assistant", content="The provider asked for a pause. I go on when it is over.")
 
