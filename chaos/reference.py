@@ -134,8 +134,11 @@ def _unfit(setup: Setup, first: Record, second: Record, checks: Sequence[str], t
     """Return why the reference runs are no measure: one broke a check by itself, or the two differ."""
     alone = judge.judge(first, first, checks, terms, setup.target.facts(setup.seed))
     for name, verdict in alone.items():
-        if verdict.outcome is not Outcome.PASS:
+        if verdict.outcome is Outcome.FAIL:
             return f"the crash-free run breaks {name} by itself: {verdict.finding}"
+    for name, verdict in alone.items():
+        if verdict.outcome is not Outcome.PASS:
+            return f"{name} cannot judge the crash-free run: {verdict.finding}"
     if parted := _calls_differ(first, second):
         what = "requests" if parted.split()[0] in OPERATIONS else "system calls"
         return f"two crash-free runs make other {what} ({parted}): a number is no place here; give steps"

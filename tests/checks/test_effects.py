@@ -28,6 +28,15 @@ def test_a_duplicate_is_named_with_the_step_of_the_second() -> None:
     assert verdict.details[1] == "email.send in attempt 2 (step 1), no idempotency key: alice"
 
 
+def test_what_may_happen_once_at_most_may_not_happen_twice_in_a_crash_free_run() -> None:
+    facts = replace(FACTS, most=(("email.send", 1),))
+    crash_free = Story().start().step(0).act(1).effect(EMAIL).steps(2).finish().record
+    alone = Effects().check(crash_free, crash_free, TERMS, facts)
+    assert alone.finding == "email.send happened 2 times; once is right (step 1)"
+    assert Effects().check(crash_free, crash_free, TERMS, FACTS) == PASS
+    assert Effects().check(reference().record, reference().record, TERMS, facts) == PASS
+
+
 def test_at_least_once_allows_duplicates_and_nothing_else() -> None:
     lenient = Terms(effects="at-least-once")
     assert judged(twice(), lenient) == PASS

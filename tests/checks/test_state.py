@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgspec
+
 from chaos.checks.state import State
-from chaos.events.seen import Asked
+from chaos.events.seen import Asked, Ended, Reloaded
 from chaos.record import Record
 from chaos.verdict import PASS, Outcome, Verdict
 from tests.journals import FACTS, GOAL, STEPS, TERMS, Story, digest, recovered, reference, refusing, state
@@ -53,6 +56,31 @@ def test_numbers_and_truth_values_are_told_apart() -> None:
 def test_another_process_reads_something_else() -> None:
     verdict = judged(Story().start().steps(0).finish(reloaded=state(STEPS - 1)))
     assert verdict.finding.startswith("the state read back by another process differs: messages[3] is missing")
+
+
+def test_what_the_agent_held_when_it_ended_is_what_must_be_stored() -> None:
+    def left(stored: Any, live: Any) -> Story:
+        raws = (msgspec.Raw(json.dumps(each).encode()) for each in (stored, live))
+        return Story().start().steps(0).finish().add(Reloaded, **dict(zip(("state", "live"), raws, strict=True)))
+
+    good, bad = left({"notes": ["a", "b"]}, {"notes": ["a", "b"]}), left({"notes": ["b", "a"]}, {"notes": ["a", "b"]})
+    assert judged(good, good) == PASS
+    alone = judged(bad, bad)
+    assert alone.finding == (
+        'what another process reads is not what the agent held when it ended: notes[0] is "b" instead of "a"'
+    )
+    assert judged(left({"notes": ["a", "b"]}, None), good).finding == (
+        "the agent left no state of its own at its end, as the crash-free one did"
+    )
+
+
+def test_a_state_that_is_read_back_is_enough_to_compare() -> None:
+    def stored(number: int) -> Record:
+        raw = msgspec.Raw(b'{"number": %d}' % number)
+        return Story().start().exit(0).add(Ended, how="finished").add(Reloaded, state=raw).record
+
+    assert State().check(stored(1), stored(1), TERMS, FACTS) == PASS
+    assert State().check(stored(2), stored(1), TERMS, FACTS).outcome is Outcome.FAIL
 
 
 def test_a_store_that_cannot_be_read_back_fails() -> None:
