@@ -57,6 +57,7 @@ BY_MODULE: Mapping[str, str] = {
     "chaos.supervisor": "protocol",
     "chaos.targets": "snapshot",
     "chaos.toxiproxy": "network",
+    "chaos.world.cassette": "cassette",
 }
 """Which part of the harness raises what: the innermost module of the traceback that is here, or below one, counts."""
 
