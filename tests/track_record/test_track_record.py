@@ -1,0 +1,93 @@
+"""The form of each bug's folder, and one of them found; with CHAOS_TRACK_RECORD=1 all of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from chaos.results import Campaign, CampaignInfo, CellResult
+from chaos.scenario.loader import load
+from chaos.targets.command import Command
+from chaos.verdict import CellVerdict
+from tests.track_record.cases import SIDES, Bug, Found, bugs, found, look_for
+from tests.track_record.environments import VARIABLE
+
+TABLE = Path(__file__).parents[2] / "docs" / "track-record.md"
+HERE = "lg-8833"  # still there in the LangGraph that the tests have: no other environment is needed
+BUGS = pytest.mark.parametrize("bug", bugs(), ids=lambda bug: bug.id)
+
+
+@BUGS
+def test_a_folder_holds_an_agent_a_scenario_and_exact_versions(bug: Bug) -> None:
+    scenario = load(bug.scenario)
+    assert scenario.name == bug.id and isinstance(scenario.target, Command) and not scenario.expected
+    assert bug.report.startswith("https://github.com/") and bug.title
+    for side in SIDES:
+        assert bug.pins(side) and all(re.fullmatch(r"[\w-]+==\d+(\.\d+)+", pin) for pin in bug.pins(side))
+    assert bug.pins("affected")[0].split("==")[0] == bug.pins("newest")[0].split("==")[0]
+
+
+@BUGS
+def test_an_agent_knows_nothing_of_the_harness(bug: Bug) -> None:
+    text = (bug.folder / "agent.py").read_text()
+    assert not re.search(r"^(import|from) (chaos|tests)\b", text, re.MULTILINE)
+    assert str(Path.home()) not in text + bug.scenario.read_text()
+
+
+@BUGS
+def test_its_row_is_in_the_table(bug: Bug) -> None:
+    (line,) = [line for line in TABLE.read_text().splitlines() if line.startswith(f"| [{bug.id}]({bug.report}) |")]
+    assert bug.title in line and f"`python -m tests.track_record {bug.id}`" in line
+
+
+def test_the_table_has_no_other_rows() -> None:
+    rows = re.findall(r"^\| \[([\w-]+)\].*`python -m ", TABLE.read_text(), re.MULTILINE)
+    assert sorted(rows) == [bug.id for bug in bugs()]
+
+
+def test_one_is_found_with_the_versions_that_are_here() -> None:
+    pytest.importorskip("langgraph.checkpoint.sqlite")
+    (bug,) = [bug for bug in bugs() if bug.id == HERE]
+    seen = look_for(bug, "newest")
+    assert (seen.checks, seen.plan, seen.unclear) == (("state",), "no fault", ""), str(seen)
+
+
+@BUGS
+@pytest.mark.skipif(not os.environ.get(VARIABLE), reason=f"installs packages; set {VARIABLE}=1")
+def test_each_is_found_in_its_affected_version(bug: Bug) -> None:
+    seen = look_for(bug, "affected")
+    assert seen.checks, str(seen)
+
+
+def cell(**fields: object) -> Campaign:
+    info = CampaignInfo(campaign="c", seed=1, began="", command="", versions={}, machine={})
+    made = {"verdict": CellVerdict.UNKNOWN, "passed": False, **fields}
+    return Campaign(
+        info=info, runs=(), cells=(CellResult(campaign="c", scenario="s", strategy="own", fault="kill", **made),)
+    )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "checks", "plan", "unclear"),
+    [
+        ({"passed": True, "verdict": CellVerdict.RECOVERED}, (), "", ""),
+        ({"why": "the crash-free run breaks state by itself: lost"}, ("state",), "no fault", ""),
+        (
+            {"why": "state cannot judge the crash-free run: nothing"},
+            (),
+            "",
+            "state cannot judge the crash-free run: nothing",
+        ),
+        ({"verdict": CellVerdict.DIVERGED, "findings": {"effects": "twice"}}, ("effects",), "", ""),
+        ({"verdict": CellVerdict.HARNESS_ERROR, "why": "no python"}, (), "", "no python"),
+        ({"passed": True, "skipped": "needs root"}, (), "", "needs root"),
+    ],
+)
+def test_what_a_campaign_says(fields: dict[str, object], checks: tuple[str, ...], plan: str, unclear: str) -> None:
+    bug = bugs()[0]
+    seen = found(bug, "affected", cell(**fields))
+    assert (seen.checks, seen.plan, seen.unclear) == (checks, plan, unclear)
+    assert ("FOUND" in str(seen)) is bool(checks) and isinstance(seen, Found)
