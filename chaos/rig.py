@@ -96,6 +96,7 @@ def agent_environment(
     root: Path, launch: Launch, world: World, watch: Watch, door: Door | None = None
 ) -> dict[str, str]:
     """Return the whole environment of an agent: nothing of ours leaks in but the search path and the language."""
+    found = world.env(door)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
     return {
         **kept,
@@ -104,8 +105,8 @@ def agent_environment(
         # An agent that lost its repository must not find the one that the campaign runs in.
         "GIT_CEILING_DIRECTORIES": str(root),
         **zone_env(root, watch.ports),
-        **world.env(door),
-        **launch.env,
+        **found,
+        **{name: text.replace("{services}", found["CHAOS_SERVICES_URL"]) for name, text in launch.env.items()},
     }
 
 

@@ -39,6 +39,8 @@ class Facts:
 class Launch:
     """How to start one incarnation: *command* and the *env* that it needs beyond the harness's own.
 
+    In the values of *env* {services} stands for CHAOS_SERVICES_URL, which is known when the incarnation starts.
+
     *resume* is the command of every incarnation after the first, if that is another one.
     *warm* are modules that it imports: it may be forked from a process that has them. Its command is then
     `python -m MODULE ARGUMENT...`, with this interpreter.

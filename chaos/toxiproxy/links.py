@@ -61,6 +61,9 @@ class Links:
             for variable in VARIABLES.get(name, ()):
                 if urlsplit(env[variable]).port == link.destination[1]:
                     led[variable] = _through(env[variable], link.front.port)
+                    if name == "services":  # an agent may have it in variables of its own, as the base URL of an API
+                        own = {other: text.replace(env[variable], led[variable]) for other, text in env.items()}
+                        led |= {other: text for other, text in own.items() if text != env[other]}
         if VARIABLE in env:
             leases = {name: Lease(*lease) for name, lease in json.loads(env[VARIABLE]).items()}
             for name in leases.keys() & self._links.keys():

@@ -46,8 +46,8 @@ class Site(Protocol):
     failure: Exception | None
     """The first error of the site itself (not a refusal)."""
 
-    def respond(self, method: str, path: str, headers: Headers, body: bytes) -> Response:
-        """Return the response to one request; *path* comes without its query."""
+    def respond(self, method: str, path: str, headers: Headers, body: bytes, query: str = "") -> Response:
+        """Return the response to one request; *path* comes without its *query*."""
         ...
 
     def refuse(self, path: str, status: int, message: str) -> Response:
@@ -56,19 +56,23 @@ class Site(Protocol):
 
 
 class Listener(ThreadingHTTPServer):
-    """Serves *site* on a free port of 127.0.0.1 and knows its open connections, so that it can cut them."""
+    """Serves *site* on a free port of 127.0.0.1 and knows its open connections, so that it can cut them.
+
+    Args:
+        handler: what talks on a connection, if not HTTP.
+    """
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = BACKLOG
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, handler: type[socketserver.BaseRequestHandler] | None = None) -> None:
         self.site = site
         self._open: dict[socket.socket, threading.Thread | None] = {}  # each with its thread, once that is there
         self._cut: set[socket.socket] = set()
         self._here = threading.local()
         self._guard = threading.Lock()
-        super().__init__((HOST, 0), _Handler)
+        super().__init__((HOST, 0), handler or _Handler)
         self.socket.setblocking(False)  # `cut` may take a connection before the accepting thread does
         self._accepting = threading.Thread(target=self.serve_forever, name="world", daemon=True)
 
@@ -149,7 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         if (body := self._body()) is not None:
-            self._send(self.server.site.respond(self.command, self.path.partition("?")[0], self.headers, body))
+            path, _, query = self.path.partition("?")
+            self._send(self.server.site.respond(self.command, path, self.headers, body, query))
 
     do_GET = do_HEAD = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST
 

@@ -11,12 +11,13 @@ from types import TracebackType
 from typing import Self
 
 from chaos.journal import Journal
-from chaos.world import Brain
+from chaos.world import Brain, smtp
 from chaos.world.door import Door
 from chaos.world.holds import Holds
 from chaos.world.listener import HOST, Response
 from chaos.world.memory import Memory
 from chaos.world.mishaps import Mishaps, Window
+from chaos.world.routes import routes_of
 from chaos.world.session import Session, refused
 from chaos.world.tokens import Talks
 
@@ -39,6 +40,11 @@ class World:
         self.session = self._session(journal)
         self._closed = False
         self._doors: list[Door] = []
+
+    @property
+    def takes_mail(self) -> bool:
+        """Whether there is a mail server: if `mail.smtp` is declared."""
+        return any(one.name == smtp.NAME for one in routes_of(self._brain).endpoints or ())
 
     @property
     def mishaps(self) -> Mishaps:
@@ -127,7 +133,9 @@ class World:
 
     def env(self, door: Door | None = None) -> dict[str, str]:
         """Return the environment by which an agent, its SDKs and its tools find this world, by its first door."""
-        url = f"http://{HOST}:{(door or self.door).port}"
+        door = door or self.door
+        url = f"http://{HOST}:{door.port}"
+        mail = {} if door.smtp_port is None else {"CHAOS_SMTP_HOST": HOST, "CHAOS_SMTP_PORT": str(door.smtp_port)}
         return {
             "OPENAI_BASE_URL": f"{url}/v1",
             "OPENAI_API_KEY": DUMMY_KEY,
@@ -137,11 +145,12 @@ class World:
             "GEMINI_API_KEY": DUMMY_KEY,
             "GOOGLE_API_KEY": DUMMY_KEY,
             "CHAOS_SERVICES_URL": f"{url}/services",
+            **mail,
         }
 
-    def respond(self, method: str, path: str, headers: Headers, body: bytes) -> Response:
-        """Return the response to one HTTP request; *path* comes without its query."""
-        return self.session.respond(method, path, headers, body)
+    def respond(self, method: str, path: str, headers: Headers, body: bytes, query: str = "") -> Response:
+        """Return the response to one HTTP request; *path* comes without its *query*."""
+        return self.session.respond(method, path, headers, body, query)
 
     def refuse(self, path: str, status: int, message: str) -> Response:
         """Return an error in the shape that a client of *path* understands."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from email.message import Message as Headers
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import msgspec
 
 from chaos.events.seen import Asked, Spoiled
 from chaos.journal import AnyEvent, Journal
-from chaos.world import Brain, Reply, holds, openai_chat, refusals, services, steady_of, turn_of
+from chaos.world import Brain, Reply, holds, mcp, openai_chat, refusals, services, smtp, steady_of, turn_of
 from chaos.world.delivery import Spoil
 from chaos.world.dialects import dialect_of, errors_of, parsed
 from chaos.world.listener import Response
@@ -23,11 +23,11 @@ from chaos.world.memory import Memory, Past, Sum
 from chaos.world.mishaps import Cut, Hold, Link, Malform, Mishap, Mishaps, Refuse, Window, end, fits, how
 from chaos.world.openai_chat import Completion, Dialect, Malformed, ModelRequest, whole
 from chaos.world.refusals import Refusal
+from chaos.world.routes import Called, NotServed, routes_of
+from chaos.world.services import Served
 from chaos.world.tokens import Prompt, Talks, count_reply, counted, digest
 
 REPLAYED = (("Idempotent-Replayed", "true"),)  # Stripe's mark of a stored answer
-
-_SERVICE_PATH = re.compile(r"/services/([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
 
 
 class Closed(ConnectionError):
@@ -57,6 +57,7 @@ class Session:
         self.window = Window()
         self.failure: Exception | None = None
         self.services = services.Services(brain, self.add, memory)
+        self._routes = routes_of(brain)
         self._brain, self._talks, self._thinking = brain, talks, thinking
         self._lock = threading.RLock()  # the order of the journal is the order in which "new" and "again" are decided
         self._prompt = memory.prompt if memory else ""
@@ -92,8 +93,8 @@ class Session:
                 raise Closed
             self.journal.add(kind, **fields)
 
-    def respond(self, method: str, path: str, headers: Headers, body: bytes) -> Response:
-        """Return the response to one HTTP request; *path* comes without its query."""
+    def respond(self, method: str, path: str, headers: Headers, body: bytes, query: str = "") -> Response:
+        """Return the response to one HTTP request; *path* comes without its *query*."""
         try:
             if dialect := dialect_of(path):
                 if method != "POST":
@@ -101,23 +102,44 @@ class Session:
                 return self._ask(path, dialect, headers, body)
             if path == "/v1/models" and method == "GET":
                 return Response(200, openai_chat.models())
-            if (call := _SERVICE_PATH.fullmatch(path)) and method == "POST":
-                asked = f"{call[1]}.{call[2]}"
-                self.holds.hold("service_call", asked, digest(body))
-                served = self.services.call(call[1], call[2], body, headers.get("Idempotency-Key"))
-                if served.effect:
-                    self.holds.hold("effect", asked, digest(body))
-                mishap = self.mishaps.take("services", self.journal.actor, fits)
-                spoil = self._spoil("services", path, mishap, served.status, (served.body,)) if mishap else None
-                return Response(served.status, served.body, REPLAYED if served.replayed else (), spoil=spoil)
+            if path == mcp.PATH and self._routes.endpoints is not None:
+                tools = [one for one in self._routes.endpoints if one.name != smtp.NAME]
+                return mcp.respond(method, headers, body, tools, partial(self.call, path))
+            if path.startswith("/services/"):
+                return self.call(path, self._routes.called(method, path, query, headers, body), _answered)
         except Malformed as wrong:
             return refused(path, 400, str(wrong))
+        except NotServed as wrong:
+            allowed = (("Allow", ", ".join(wrong.allowed)),) if wrong.allowed else ()
+            return replace(refused(path, wrong.status, str(wrong)), headers=allowed)
         except (Closed, holds.Cut):
             raise
         except Exception as failure:
             self.failure = self.failure or failure
             return refused(path, 500, f"{type(failure).__name__}: {failure}")
         return refused(path, 404, f"Invalid URL ({method} {path})")
+
+    def call(self, path: str, called: Called, render: Callable[[Served], Response]) -> Response:
+        """Have a service called at *path*, and return the response that *render* makes of its answer."""
+        asked, told = f"{called.service}.{called.operation}", digest(called.body)
+        self.holds.hold("service_call", asked, told)
+        served = self.services.call(called.service, called.operation, called.body, called.key)
+        if served.effect:
+            self.holds.hold("effect", asked, told)
+        right = render(served)
+        whole = right.body if isinstance(right.body, tuple) else (right.body,)
+        mishap = self.mishaps.take("services", self.journal.actor, fits)
+        return replace(right, spoil=self._spoil("services", path, mishap, right.status, whole) if mishap else None)
+
+    def mail(self, called: Called) -> Response:
+        """Return the mail server's reply to a message."""
+        try:
+            return self.call(smtp.NAME, called, smtp.reply)
+        except (Closed, holds.Cut):
+            raise
+        except Exception as failure:
+            self.failure = self.failure or failure
+            return Response(500, f"451 4.3.0 {type(failure).__name__}\r\n".encode())
 
     def _ask(self, path: str, dialect: Dialect, headers: Headers, body: bytes) -> Response:
         request = parsed(path, dialect, body)
@@ -233,6 +255,11 @@ class Session:
             if status == 200 and prompt.digest not in self._answered:
                 self._answered.add(prompt.digest, None)
                 self._prompts.add(prompt.digest)
+
+
+def _answered(served: Served) -> Response:
+    """Return what a service answers over HTTP."""
+    return Response(served.status, served.body, REPLAYED if served.replayed else ())
 
 
 def refused(path: str, status: int, message: str) -> Response:

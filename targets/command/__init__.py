@@ -1,7 +1,7 @@
 """Any program as the agent, in any language, unchanged: how it is started, what its model says, what it may call.
 
 It finds the model endpoint by the variables that the providers' SDKs read (OPENAI_BASE_URL, ANTHROPIC_BASE_URL,
-GOOGLE_GEMINI_BASE_URL), the services by CHAOS_SERVICES_URL, and its folders by CHAOS_WORKSPACE, where it starts, and
+GOOGLE_GEMINI_BASE_URL), the services below CHAOS_SERVICES_URL, and its folders by CHAOS_WORKSPACE, where it starts, and
 CHAOS_DURABLE, which outlives its container. Faults hit at what it does: `at: {operation: model_call, n: every}`,
 `at: {syscall: fsync, n: 3}`.
 """
@@ -19,7 +19,8 @@ from chaos.errors import HarnessError, ScenarioError, UnknownName, did_you_mean
 from chaos.sandbox import Watch
 from chaos.targets import Facts, InProcess, Launch, Strategy
 from chaos.targets.command.recorded import Recorded, cassette
-from chaos.targets.command.script import Route, Script, Turn
+from chaos.targets.command.script import Route, Script, Turn, endpoints
+from chaos.world.routes import mistakes
 from chaos.world.volatile import Volatile
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class Command:
     """A program as the agent; its strategy is called `own`.
 
     In `run`, `resume`, `state` and the values of `env`, {durable}, {workspace} and {tmp} stand for its folders and
-    {python} for the interpreter that runs the tests. `${{ here }}` is the folder of the scenario.
+    {python} for the interpreter that runs the tests. In the values of `env`, {services} stands for CHAOS_SERVICES_URL:
+    {services}/shop is the base URL of the service `shop`, {services}/mcp the MCP server's. `${{ here }}` is the folder
+    of the scenario.
 
     Args:
         run: the program and its arguments.
@@ -65,7 +68,9 @@ class Command:
             by how many answers it shows.
         cassette: instead, a file of `pytest-chaos record`: the model answers the prompts in it, and refuses others.
         volatile_prompts: regular expressions of what may differ in prompts that are the same, as times and ids.
-        services: what its calls of `CHAOS_SERVICES_URL/NAME/OPERATION` are answered, by "NAME.OPERATION".
+        services: what its calls are answered, by "NAME.OPERATION"; at `CHAOS_SERVICES_URL/NAME/OPERATION` by POST with
+            a JSON object and the header Idempotency-Key, by routes of their own, and as tools of an MCP server.
+            `mail.smtp` is a mail server at CHAOS_SMTP_HOST and CHAOS_SMTP_PORT; each message is a call of it.
     """
 
     run: tuple[str, ...] = ()
@@ -83,8 +88,9 @@ class Command:
 
     def __post_init__(self) -> None:
         wrong: list[str] = []
-        known = (*PLACES, "python")
-        for text in (*self.run, *self.resume, *self.state, *self.env.values()):
+        own = (*PLACES, "python")
+        commands = [(text, own) for text in (*self.run, *self.resume, *self.state)]
+        for text, known in [*commands, *((text, (*own, "services")) for text in self.env.values())]:
             unknown = [name for name in _PLACEHOLDER.findall(text) if name not in known]
             wrong += (f"no placeholder {{{name}}} ({text!r}); {did_you_mean(name, known)}" for name in unknown)
         wrong += (
@@ -92,6 +98,8 @@ class Command:
             for name in self.services
             if not re.fullmatch(r"[\w-]+\.[\w-]+", name)
         )
+        if not wrong:
+            wrong += mistakes(endpoints(self.services))
         if self.live and not self.state:
             wrong.append(
                 "live is compared with what state prints; state is missing: a program that prints what is stored"
@@ -180,4 +188,4 @@ def _words(words: Sequence[str], root: Path) -> tuple[str, ...]:
 
 def _filled(text: str, root: Path) -> str:
     values = {"python": sys.executable, **{place: str(root / place) for place in PLACES}}
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)  # {services} is known when it starts

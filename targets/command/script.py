@@ -12,9 +12,11 @@ from pydantic import ConfigDict, JsonValue
 
 from chaos.errors import did_you_mean
 from chaos.world import Answer, Message, Reply, ToolCall, ToolFunction
+from chaos.world.routes import KEY, READING, Endpoint
 from chaos.world.volatile import Volatile
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
+_VALUE = re.compile(r"\{\{\w+\}\}|\{(\w+)\}")
 _CALL_ID = re.compile(r"call_(\d+)_\d+")  # what `Script` calls the calls of its turns
 
 
@@ -37,20 +39,35 @@ class Turn:
 class Route:
     """What one operation of a service answers.
 
+    It is called at NAME/OPERATION, by its `route`, and as the tool NAME_OPERATION of the MCP server.
+
     Args:
-        reply: a JSON object.
+        reply: a JSON object; in its texts {amount} stands for that value of the call, and {{amount}} for itself.
         status: of HTTP.
+        route: method and path below NAME, as the real service has them: POST /v1/charges, GET /v1/charges/{id}. The
+            variable parts of the path, the query and the body, JSON or a form, are the values of the call.
+        key: the header with the idempotency key; "": it knows none, and each call counts.
+        description: what it does, for a model that may call it as a tool.
         effect: whether the call changes the outside world: then it goes into the ledger, and must happen exactly once.
+            If not given, every call does but that of a GET route.
         most: how often one and the same call may change it in any run, the crash-free one too; if not given, as often
             as it does there.
     """
 
     reply: Mapping[str, JsonValue] = field(default_factory=dict)
     status: int = 200
-    effect: bool = True
+    route: str = ""
+    key: str = KEY
+    description: str = ""
+    effect: bool | None = None
     most: int | None = None
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    @property
+    def acts(self) -> bool:
+        """Whether it changes the outside world."""
+        return self.route.partition(" ")[0] not in READING if self.effect is None else self.effect
 
 
 @dataclass(frozen=True)
@@ -106,7 +123,45 @@ class Script:
         route = self.services.get(name)
         if route is None:
             raise ValueError(f"no service {name!r} in target.command.services; {did_you_mean(name, self.services)}")
-        return Answer(route.status, dict(route.reply), effect=route.effect)
+        return Answer(route.status, {word: filled(text, payload) for word, text in route.reply.items()}, route.acts)
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Return all declared operations."""
+        return endpoints(self.services)
+
+
+def endpoints(services: Mapping[str, Route]) -> tuple[Endpoint, ...]:
+    """Return *services*, named NAME.OPERATION, as those that call them see them."""
+    made = []
+    for name, one in services.items():
+        service, _, operation = name.partition(".")
+        made.append(Endpoint(service, operation, one.route, one.key, one.description, one.acts))
+    return tuple(made)
+
+
+def filled(reply: JsonValue, payload: Mapping[str, Any]) -> JsonValue:
+    """Return *reply* with the values of *payload* in its texts; one that is a value and nothing else keeps its type.
+
+    Raises:
+        ValueError: it tells a value that the call does not have.
+    """
+    if isinstance(reply, dict):
+        return {name: filled(value, payload) for name, value in reply.items()}
+    if isinstance(reply, list):
+        return [filled(value, payload) for value in reply]
+    if not isinstance(reply, str):
+        return reply
+    missing = [name for name in _VALUE.findall(reply) if name and name not in payload]
+    if missing:
+        raise ValueError(f"the call has no {missing[0]!r}, which its reply tells; {did_you_mean(missing[0], payload)}")
+    if (alone := _VALUE.fullmatch(reply)) and alone[1]:
+        value: JsonValue = payload[alone[1]]
+        return value
+    return _VALUE.sub(lambda found: _text(payload[found[1]]) if found[1] else found[0][1:-1], reply)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _call(id: str, name: str, arguments: Mapping[str, JsonValue]) -> ToolCall:
