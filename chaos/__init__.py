@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from chaos.errors import ChaosError, HarnessError, ScenarioError
     from chaos.journal import Journal
     from chaos.plan import Plan, PlannedFault, Point
+    from chaos.plugins.api import ChaosRun, Ledger
+    from chaos.plugins.at_hand import ChaosSandbox, ChaosWorld
     from chaos.probe import point
     from chaos.reproduction import reproduce
     from chaos.results import Campaign, CellResult, RunResult
@@ -26,8 +28,12 @@ _HOMES = {
     "CellResult": "chaos.results",
     "CellVerdict": "chaos.verdict",
     "ChaosError": "chaos.errors",
+    "ChaosRun": "chaos.plugins.api",
+    "ChaosSandbox": "chaos.plugins.at_hand",
+    "ChaosWorld": "chaos.plugins.at_hand",
     "HarnessError": "chaos.errors",
     "Journal": "chaos.journal",
+    "Ledger": "chaos.plugins.api",
     "Outcome": "chaos.verdict",
     "Plan": "chaos.plan",
     "PlannedFault": "chaos.plan",
@@ -47,8 +53,12 @@ __all__ = [
     "CellResult",
     "CellVerdict",
     "ChaosError",
+    "ChaosRun",
+    "ChaosSandbox",
+    "ChaosWorld",
     "HarnessError",
     "Journal",
+    "Ledger",
     "Outcome",
     "Plan",
     "PlannedFault",

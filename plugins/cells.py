@@ -61,6 +61,16 @@ class Choice:
         A cell has the same place in the campaign whichever of them are.
         """
         scenario = load(path, **self._seed)
+        return scenario, [part for cell in self.fields(scenario) for part in self._divided(cell)]
+
+    @property
+    def seed(self) -> dict[str, int]:
+        """The seed that was given, or the one for scenarios without any, as the loader takes it."""
+        return self._seed
+
+    def fields(self, scenario: Scenario) -> list[Cell]:
+        """Return those cells of *scenario* that are asked for; ScenarioError if another one has its name."""
+        path = scenario.path
         if (other := self._files.setdefault(scenario.name, path)) != path:
             message = f"the scenario of {other} is called {scenario.name!r} too; rename one of them"
             raise ScenarioError((Problem(str(path), 0, 0, message, Kind.DUPLICATE),))
@@ -71,13 +81,17 @@ class Choice:
         self._labels.update(label for fault in scenario.faults for label in starts_of(fault))
         wanted = chosen(self._strategies, strategies), chosen(self._faults, faults)
         cells = [
-            cell
+            Cell(scenario, strategy, fault, next(self._order))
             for strategy in scenario.strategies
             for fault in scenario.faults
-            for cell in self._divided(Cell(scenario, strategy, fault, next(self._order)))
-            if strategy.label in wanted[0] and fault.label in wanted[1] and self._case in ("", *starts_of(fault))
         ]
-        return scenario, cells
+        return [
+            cell
+            for cell in cells
+            if cell.strategy.label in wanted[0]
+            and cell.fault.label in wanted[1]
+            and self._case in ("", *starts_of(cell.fault))
+        ]
 
     def _divided(self, cell: Cell) -> Iterator[Cell]:
         """Yield the parts of *cell*: itself if it is small, or one run of it depends on another."""
@@ -92,7 +106,8 @@ class Choice:
         """Return what the campaign consists of: all *cells* that are asked for, and which of them are run *here*."""
         own = {(cell.order, cell.part) for cell in here}
         digests = {
-            name: hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest() for name, path in self._files.items()
+            name: hashlib.blake2b(file_of(path).read_bytes(), digest_size=8).hexdigest()
+            for name, path in self._files.items()
         }
         return Planned(
             scenarios=digests,
@@ -139,14 +154,19 @@ def _planned(cell: Cell, here: bool, runs: int, folder: Path) -> PlannedCell:
         parts=of,
         here=here,
         runs=runs,
-        file=os.path.relpath(cell.scenario.path, folder),
+        file=os.path.relpath(file_of(cell.scenario.path), folder),
     )
+
+
+def file_of(path: Path) -> Path:
+    """Return the file in which the scenario of *path* stands: a test in Python goes by its node id, FILE::TEST."""
+    return path.with_name(path.name.partition("::")[0])
 
 
 def of_items(items: Iterable[pytest.Item]) -> list[Cell]:
     """Return the cells that are among *items*."""
     given: Iterator[dict[str, Any]] = (getattr(getattr(item, "callspec", None), "params", {}) for item in items)
-    return [parameters["chaos_cell"] for parameters in given if "chaos_cell" in parameters]
+    return [found for parameters in given if isinstance(found := parameters.get("chaos_cell"), Cell)]
 
 
 def counted(ids: Iterable[str]) -> int:
@@ -214,16 +234,27 @@ def _function(path: Path, parameters: list[Any]) -> Callable[..., None]:
 def _report(runner: Runner, result: CellResult, request: pytest.FixtureRequest, report: str) -> None:
     """Turn what the cell amounts to into pytest's own outcomes."""
     __tracebackhide__ = True
+    tell(request.node, runner, result)
+    settle(result, runner.ran, report)
+
+
+def tell(item: pytest.Item, runner: Runner, result: CellResult) -> None:
+    """Have the JUnit entry of *item* say what became of its cell; skip it if there was nothing to run."""
     # Not by record_property: it warns about a JUnit dialect, and warnings may be errors.
-    request.node.user_properties += [
+    item.user_properties += [
         (f"chaos.{name}", value) for name, value in properties(result, runner.ran, runner.seed).items()
     ]
     if result.skipped or (result.passed and not result.runs):
         pytest.skip(result.skipped or result.why)  # the latter is a part of a cell that has fewer runs than expected
+
+
+def settle(result: CellResult, runs: Sequence[RunResult], report: str) -> None:
+    """End the test of a cell that was run as what the *result* amounts to; come back if all is well."""
+    __tracebackhide__ = True
     if result.expected or result.known:
         pytest.xfail(result.why)  # comes back only under --runxfail, which asks for failures
     if result.expected or result.known or not result.passed:
-        pytest.fail("\n".join(failure(result, runner.ran, report)), pytrace=False)
+        pytest.fail("\n".join(failure(result, runs, report)), pytrace=False)
 
 
 def properties(result: CellResult, runs: Sequence[RunResult], seed: int) -> dict[str, str]:

@@ -5,7 +5,7 @@ Without `--chaos` nothing is collected and nothing of the harness is imported: o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from chaos.plugins.settings import Settings
 if TYPE_CHECKING:
     from chaos.campaign import Runner
     from chaos.cell import Cell
+    from chaos.plugins.api import ChaosRun, Ledger
+    from chaos.plugins.at_hand import ChaosSandbox, ChaosWorld
     from chaos.plugins.gates import Closing
     from chaos.results import Campaign
 
@@ -27,6 +29,7 @@ BEGUN = pytest.StashKey[bool]()
 COMPLAINT = pytest.StashKey[str]()
 WHOLE = pytest.StashKey[list["Cell"]]()
 CLOSING = pytest.StashKey["Closing"]()
+RAN = pytest.StashKey["ChaosRun"]()
 PROGRESS = "chaos progress"  # name of the plug-in that shows it
 
 
@@ -35,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "chaos(scenario, strategy, fault): a cell of a recovery scenario")
+    config.addinivalue_line("markers", "chaos(...): a recovery scenario, or a cell of one")
     if not config.pluginmanager.hasplugin("xdist"):  # else pytest warns of a mark that nobody knows
         config.addinivalue_line("markers", "xdist_group(name): cells that one process of pytest-xdist runs")
     if not config.getoption("--chaos"):
@@ -71,6 +74,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return module
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if SETTINGS not in metafunc.config.stash:
+        return
+    ours = any(name.startswith("chaos_") for name in metafunc.fixturenames)
+    if ours or metafunc.definition.get_closest_marker("chaos"):
+        from chaos.plugins import marks
+
+        marks.parametrize(metafunc)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Note what is asked for, and refuse names that no scenario has: else a typing error would be "nothing to run".
@@ -79,12 +92,17 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     """
     if SETTINGS not in config.stash:
         return
+    from chaos.plugins import marks
     from chaos.plugins.cells import CHOICE, of_items
 
+    if unasked := list(filter(marks.without_cell, items)):
+        items[:] = [item for item in items if not marks.without_cell(item)]
+        config.hook.pytest_deselected(items=unasked)
     config.stash[WHOLE] = of_items(items)
-    if session.testsfailed or config.getoption("lf", False):
+    complaint = marks.doubled(items)
+    if not complaint and (session.testsfailed or config.getoption("lf", False)):
         return  # a scenario that could not be read, or that --lf left out, may have the name
-    if not (complaint := config.stash[CHOICE].complaint()):
+    if not (complaint := complaint or config.stash[CHOICE].complaint()):
         return
     if not hasattr(config, "workerinput"):
         raise pytest.UsageError(complaint)
@@ -127,6 +145,8 @@ def pytest_testnodedown(node: Any) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Begin the campaign now that something of it will run: until here, earlier results are safe."""
+    if SETTINGS not in session.config.stash:
+        return
     stopped = session.testsfailed and not session.config.getoption("continue_on_collection_errors")
     if not stopped and any("chaos_runner" in getattr(item, "fixturenames", ()) for item in session.items):
         from chaos.plugins.cells import CHOICE, of_items
@@ -190,6 +210,70 @@ def chaos_runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
     yield runner
     runner.close()
     leftovers.sweep_own()
+
+
+@pytest.fixture
+def chaos_cell(request: pytest.FixtureRequest) -> Cell:
+    """The cell that this test is run for: a parameter of each test that takes `chaos_run`."""
+    _settings(request)
+    raise pytest.UsageError("chaos_run is an argument of the test: which cells it has is known before it runs")
+
+
+@pytest.fixture
+def chaos_run(request: pytest.FixtureRequest, chaos_cell: Cell, chaos_runner: Runner) -> ChaosRun:
+    """What became of this test's cell of the scenario in its mark `chaos`. Skips without `--chaos`."""
+    from chaos.plugins import marks
+
+    made = marks.run(request.node, chaos_cell, chaos_runner, _settings(request).report)
+    request.node.stash[RAN] = made
+    return made
+
+
+@pytest.fixture
+def chaos_ledger(chaos_run: ChaosRun) -> tuple[Ledger, ...]:
+    """The effects on the outside world of each run of `chaos_run`."""
+    return chaos_run.ledgers
+
+
+@pytest.fixture
+def chaos_world(request: pytest.FixtureRequest) -> Iterator[ChaosWorld]:
+    """The model and the services of the target in the test's mark `chaos`, on a free port. Skips without `--chaos`."""
+    _settings(request)
+    from chaos.plugins import marks
+    from chaos.plugins.at_hand import ChaosWorld
+    from chaos.plugins.cells import CHOICE
+
+    world = ChaosWorld(marks.brain_of(request.node, request.config.stash[CHOICE].seed))
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+@pytest.fixture
+def chaos_sandbox(request: pytest.FixtureRequest) -> Iterator[ChaosSandbox]:
+    """A sandbox for processes that the test starts; they find `chaos_world`, if it has one. Skips without `--chaos`."""
+    _settings(request)
+    from chaos.plugins.at_hand import ChaosSandbox
+
+    world = request.getfixturevalue("chaos_world").env if "chaos_world" in request.fixturenames else {}
+    sandbox = ChaosSandbox(world)
+    try:
+        yield sandbox
+    finally:
+        sandbox.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Judge the cell of a test that takes `chaos_run`; what the test asserts itself comes on top."""
+    if (made := item.stash.get(RAN, None)) is None:
+        return (yield)
+    from chaos.plugins import marks
+
+    marks.before(item, made)
+    yield
+    marks.after(item, made)
 
 
 def _plan(request: pytest.FixtureRequest) -> None:

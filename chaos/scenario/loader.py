@@ -17,6 +17,7 @@ from chaos.scenario.positions import LINE_BREAKS, Loc, Mark, Problems
 from chaos.scenario.reader import Reader
 from chaos.scenario.schema import Document, Expect, Expected, LimitsPart
 from chaos.scenario.template import Renderer
+from chaos.targets import Target
 
 _T = TypeVar("_T")
 
@@ -44,12 +45,38 @@ def understand(path: Path, text: str, seed: int | None = None, default_seed: int
             problems.add((), NO_MAPPING, Kind.TYPE)
         problems.raise_if_any()
         raise ScenarioError((Problem(str(path), 1, 1, NO_MAPPING, Kind.TYPE),))
+    return understand_values(tree, problems, seed, default_seed)
+
+
+def understand_values(
+    tree: dict[str, JsonValue], problems: Problems, seed: int | None = None, default_seed: int | None = None
+) -> Scenario:
+    """Return the scenario that the plain values *tree* say, as `load` does; *problems* knows their file and places."""
+    renderer, rendered = _rendered(tree, problems, seed, default_seed)
+    return _Sections(problems.path, rendered, Reader(problems)).scenario(renderer.seed)
+
+
+def target_of(
+    tree: dict[str, JsonValue], problems: Problems, seed: int | None = None, default_seed: int | None = None
+) -> tuple[Target, int | None]:
+    """Return the target of *tree*, which need say nothing else, and the seed; raise ScenarioError as `load` does."""
+    renderer, rendered = _rendered(tree, problems, seed, default_seed)
+    reader = Reader(problems)
+    reader.read_target(rendered.get("target"), ("target",))
+    problems.raise_if_any()
+    if reader.target is None:
+        raise AssertionError(f"{problems.path}: the target was refused without a problem")
+    return reader.target, renderer.seed
+
+
+def _rendered(
+    tree: dict[str, JsonValue], problems: Problems, seed: int | None, default_seed: int | None
+) -> tuple[Renderer, dict[str, JsonValue]]:
     given = tree.get("seed")
     own = given if isinstance(given, int) and not isinstance(given, bool) else None
     chosen = next((each for each in (seed, own, default_seed) if each is not None), None)
-    renderer = Renderer(str(tree.get("scenario", "")), chosen, path.parent)
-    rendered = renderer.document(tree, problems)
-    return _Sections(path, rendered, Reader(problems)).scenario(renderer.seed)
+    renderer = Renderer(str(tree.get("scenario", "")), chosen, problems.path.parent)
+    return renderer, renderer.document(tree, problems)
 
 
 def _read(path: Path) -> str:
