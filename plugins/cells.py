@@ -240,6 +240,7 @@ def _report(runner: Runner, result: CellResult, request: pytest.FixtureRequest, 
 
 def tell(item: pytest.Item, runner: Runner, result: CellResult) -> None:
     """Have the JUnit entry of *item* say what became of its cell; skip it if there was nothing to run."""
+    __tracebackhide__ = True  # the place of a skip is the test
     # Not by record_property: it warns about a JUnit dialect, and warnings may be errors.
     item.user_properties += [
         (f"chaos.{name}", value) for name, value in properties(result, runner.ran, runner.seed).items()

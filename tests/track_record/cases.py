@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,19 +105,29 @@ def look_for(bug: Bug, side: str, keep: Path | None = None) -> Found:
         TimeoutExpired: the campaign took longer than SECONDS.
     """
     pins = bug.pins(side)
-    python = interpreter(pins)
     with tempfile.TemporaryDirectory(prefix="track-record-") as folder:
-        out = keep or Path(folder, "results")
-        options = ["-q", "-p", "no:cacheprovider", "--chaos", "--chaos-seed", SEED, "--chaos-results", str(out)]
-        # what a user does who activates the environment: the scenario's `python` is the first one on the path
-        env = {**os.environ, "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])}
+        seen = outcome(bug.scenario, pins, keep or Path(folder, "results"))
+    return Found(bug, side, pins[0], unclear=seen) if isinstance(seen, str) else found(bug, side, seen)
+
+
+def outcome(scenario: Path, pins: Sequence[str], out: Path, *more: str) -> Campaign | str:
+    """Run *scenario* with the packages *pins*; return the results, which stay in *out*, or why there are none.
+
+    Args:
+        more: options of pytest.
+    """
+    python = interpreter(pins)
+    options = ["-q", "-p", "no:cacheprovider", "--chaos", "--chaos-seed", SEED, "--chaos-results", str(out), *more]
+    # what a user does who activates the environment: the scenario's `python` is the first one on the path
+    env = {**os.environ, "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])}
+    with tempfile.TemporaryDirectory(prefix="track-record-") as folder:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, str(bug.scenario)],
+            [sys.executable, "-m", "pytest", *options, str(scenario)],
             cwd=folder, env=env, capture_output=True, text=True, timeout=SECONDS, check=False,
         )  # fmt: skip
-        if done.returncode not in _JUDGED or not (out / "cells.jsonl").exists():
-            return Found(bug, side, pins[0], unclear=f"no campaign: {(done.stdout + done.stderr)[-800:]}")
-        return found(bug, side, results.read(out))
+    if done.returncode not in _JUDGED or not (out / "cells.jsonl").exists():
+        return f"no campaign: {(done.stdout + done.stderr)[-800:]}"
+    return results.read(out)
 
 
 def found(bug: Bug, side: str, campaign: Campaign) -> Found:
