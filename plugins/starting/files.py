@@ -36,6 +36,7 @@ faults:
   - kind: rate_limit # 429 with Retry-After
     requests: 3
     retry_after: 50ms
+    at: {{step: random, phase: before_think}} # before a request: after the last one nobody would be refused
 # What is known to break, and why. Remove an entry, and the test fails with the finding; mend it, and the test says that
 # the entry is not true any more.
 expected_failures:

@@ -17,7 +17,13 @@ from tests import toy
 
 LIMIT = 0.8  # seconds of silence: many times what a start takes here
 AT = "hang@1/after_act"
-CHILD = "if os.fork() == 0:\n if os.fork() == 0: time.sleep(1000)\n time.sleep(1000)\n"
+CHILD = """
+ready, done = os.pipe()
+if os.fork() == 0:
+    if os.fork() == 0: os.write(done, b'x')
+    time.sleep(1000)
+os.read(ready, 1)  # both are there
+"""
 
 
 def test_it_is_stopped_missed_and_started_again(tmp_path: Path) -> None:
