@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,15 @@ def call(call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolCall:
     return ToolCall(id=call_id, type="function", function={"name": name, "arguments": text})
 
 
+def failure(ask: Callable[[], Any]) -> Exception | None:
+    """Return what *ask* raises, None if it comes back."""
+    try:
+        ask()
+    except Exception as error:
+        return error
+    return None
+
+
 class Stage:
     """A started world with its brain and journal."""
 
@@ -77,6 +86,13 @@ class Stage:
     @property
     def effected(self) -> list[Effected]:
         return [event for event in self.journal.events if isinstance(event, Effected)]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path / "journal.jsonl")
+    yield made
+    made.close()
 
 
 @pytest.fixture

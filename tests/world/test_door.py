@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -28,13 +26,6 @@ class Thinking(toy.CountingBrain):
         self.asked.set()
         assert self.may.wait(20)
         return Reply("yes")
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(tmp_path / "journal.jsonl")
-    yield journal
-    journal.close()
 
 
 def post(door: Door, path: str, body: bytes = b"{}") -> int:

@@ -18,6 +18,7 @@ from chaos.world.malformed import How
 from chaos.world.mishaps import Cut, Hold, Lose, Malform, Refuse
 from chaos.world.openai_chat import Completion
 from chaos.world.tokens import counted
+from tests.world.conftest import failure
 
 genai = pytest.importorskip("google.genai", reason="google-genai is not installed (pip install google-genai)")
 types: Any = pytest.importorskip("google.genai.types")
@@ -141,14 +142,6 @@ def test_a_cut_stream_has_no_finish_reason(client: Any, stage: Any, dropped: boo
     assert not any(chunk.candidates[0].finish_reason for chunk in chunks)
     (event,) = [event for event in stage.journal.events if isinstance(event, Spoiled)]
     assert event.how == ("dropped" if dropped else "truncated") and event.sent_bytes < event.whole_bytes
-
-
-def failure(ask: Callable[[], Any]) -> Exception | None:
-    try:
-        ask()
-    except Exception as error:
-        return error
-    return None
 
 
 def test_lost_and_held(client: Any, stage: Any) -> None:

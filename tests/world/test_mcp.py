@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,13 +28,6 @@ SHOP = {
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 Ask = Callable[..., tuple[int, Any]]
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    made = Journal(tmp_path / "journal.jsonl")
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from chaos.world.malformed import How
 from chaos.world.mishaps import Cut, Hold, Lose, Malform, Refuse
 from chaos.world.openai_chat import Completion
 from chaos.world.tokens import counted
+from tests.world.conftest import failure
 
 GOAL = "find the price of tea"
 ASK: list[Any] = [{"role": "developer", "content": "You help."}, {"role": "user", "content": GOAL}]
@@ -110,14 +111,6 @@ def test_a_cut_stream_never_completes(client: openai.OpenAI, stage: Any, dropped
     assert "response.completed" not in kinds
     (event,) = [event for event in stage.journal.events if isinstance(event, Spoiled)]
     assert event.how == ("dropped" if dropped else "truncated") and event.sent_bytes < event.whole_bytes
-
-
-def failure(ask: Callable[[], Any]) -> Exception | None:
-    try:
-        ask()
-    except Exception as error:
-        return error
-    return None
 
 
 def test_lost_and_held(client: openai.OpenAI, stage: Any) -> None:

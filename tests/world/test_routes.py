@@ -7,7 +7,6 @@ import json
 import string
 from collections.abc import Callable, Iterator, Mapping
 from email.message import Message as Headers
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -36,13 +35,6 @@ JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 Ask = Callable[..., tuple[int, Any, Mapping[str, str]]]
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    made = Journal(tmp_path / "journal.jsonl")
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -28,13 +28,6 @@ Serve = Callable[..., World]
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    made = Journal(tmp_path / "journal.jsonl")
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def serve(journal: Journal) -> Iterator[Serve]:
     with ExitStack() as stack:
 
