@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from chaos.reports.text import middle, plural, slug
+from chaos.reports.text import anchor, middle, plural, slug
 from chaos.results import CellResult, Minimal, RunResult
 from chaos.verdict import CellVerdict, worst
 
@@ -125,7 +125,7 @@ def cell_of(
     landed_runs = [run for run in runs if run.landed]
     worst_run = next((run for run in runs if run.verdict is verdict), None)
     return Cell(
-        anchor=_anchor(f"cell-{slug(strategy)}--{slug(column.label)}", taken),
+        anchor=anchor(f"cell-{slug(strategy)}--{slug(column.label)}", taken),
         strategy=strategy,
         column=column,
         state=state,
@@ -199,12 +199,3 @@ def _kept(verdict: CellVerdict, runs: Sequence[RunResult]) -> bool:
         return True
     broke = {name for run in runs for name in run.broke}
     return bool(broke) and all(set(run.broke) <= set(run.expected) for run in runs)
-
-
-def _anchor(wanted: str, taken: set[str]) -> str:
-    anchor, count = wanted, 1
-    while anchor in taken:
-        count += 1
-        anchor = f"{wanted}-{count}"
-    taken.add(anchor)
-    return anchor

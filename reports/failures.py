@@ -10,7 +10,7 @@ from enum import Enum
 from chaos import history
 from chaos.causes import ORDER, Cause, cause, place
 from chaos.reports.cells import SEVERITY, VERDICT_SEVERITY, Cell, State
-from chaos.reports.text import slug
+from chaos.reports.text import anchor, slug
 from chaos.results import Campaign, Minimal, RunResult
 
 
@@ -160,7 +160,7 @@ def _failure(why: Cause, expected: bool, places: Sequence[Where], taken: set[str
     wanted = f"failure-{slug(why.strategy)}-{slug(why.check)}" + (f"-{slug(why.place)}" if why.place else "")
     new = since and not expected and any(each.cell.state is not State.KNOWN for each in ordered)
     return Failure(
-        anchor=_anchor(wanted + ("-expected" if expected else ""), taken),
+        anchor=anchor(wanted + ("-expected" if expected else ""), taken),
         cause=why,
         expected=expected,
         where=tuple(ordered),
@@ -182,12 +182,3 @@ def _minimal(why: Cause, places: Sequence[Where]) -> Minimal | None:
 def _case(run: RunResult) -> str:
     """Return the case that *run* is, as it is printed."""
     return f"{run.plan}#{run.run}"
-
-
-def _anchor(wanted: str, taken: set[str]) -> str:
-    anchor, count = wanted, 1
-    while anchor in taken:
-        count += 1
-        anchor = f"{wanted}-{count}"
-    taken.add(anchor)
-    return anchor

@@ -139,6 +139,16 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-") or "x"
 
 
+def anchor(wanted: str, taken: set[str]) -> str:
+    """Return the id of a section, *wanted* or with a number behind it, that is not among those *taken*; it is then."""
+    free, count = wanted, 1
+    while free in taken:
+        count += 1
+        free = f"{wanted}-{count}"
+    taken.add(free)
+    return free
+
+
 def wait_status(status: int) -> str:
     """Return a wait status in words: "-9 (SIGKILL)" or "1"."""
     try:
