@@ -213,7 +213,9 @@ class Supervisor:
 
     def _observe(self, step: int, phase: str) -> None:
         self.written = self.sandbox.written_bytes()
-        self.journal.add(Observed, step=step, phase=phase, seen=self.sandbox.observe(self.worker.watch))
+        seen = self.sandbox.observe(self.worker.watch)
+        seen = seen if phase == "finished" else seen.without_texts()
+        self.journal.add(Observed, step=step, phase=phase, seen=seen)
 
     def _break(self, step: int, phase: str) -> None:
         """Break the agent, if that is due at this point.

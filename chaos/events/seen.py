@@ -64,6 +64,11 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
     processes: tuple[ProcessEntry, ...]
     packages: tuple[str, ...] = ()  # "salesmath-1.0" for each *.dist-info below the zones
 
+    def without_texts(self) -> Observation:
+        """Return it without the content of its files: what differs at the end is shown, and in between nobody asks."""
+        files = tuple(msgspec.structs.replace(entry, text="") if entry.text else entry for entry in self.files)
+        return msgspec.structs.replace(self, files=files)
+
 
 class Observed(Event, frozen=True, tag="observed"):
     """The harness looked at the sandbox while the agent stood at *phase* of *step*."""
