@@ -38,8 +38,18 @@ class Decision(NamedTuple):
 
 
 def judge(run: Record, reference: Record, checks: Sequence[str], terms: Terms, facts: Facts) -> dict[str, Verdict]:
-    """Return the verdict of each of *checks*, by name; a check that raises is UNKNOWN and says what it raised."""
+    """Return the verdict of each of *checks*, by name; a check that raises is UNKNOWN and says what it raised.
+
+    Of an agent that announces no end nothing is seen alive at its end. Where all checks are asked, because nobody named
+    any, those that look at the living are left out then: they would find nothing wrong with nothing.
+    """
+    if not reference.came_to_end and set(checks) == set(registry.names("checks")):
+        checks = [name for name in checks if not _looks_at_the_living(name)]
     return {name: _judge(name, run, reference, terms, facts) for name in checks}
+
+
+def _looks_at_the_living(name: str) -> bool:
+    return bool(getattr(registry.load("checks", name), "looks_at_the_living", False))
 
 
 def _judge(name: str, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:

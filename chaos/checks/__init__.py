@@ -30,7 +30,10 @@ class Terms:
 
 
 class Check(Protocol):
-    """A frozen dataclass without required fields; the file name is the check's name."""
+    """A frozen dataclass without required fields; the file name is the check's name.
+
+    One that judges what is alive at the end has `looks_at_the_living: ClassVar[bool] = True` (see `chaos.judge.judge`).
+    """
 
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
         """Judge *run* against the crash-free *reference* of the same strategy and seed.

@@ -86,6 +86,14 @@ def final_observations(run: Record, reference: Record) -> tuple[Observation, Obs
     return run.final_observation, reference.final_observation
 
 
+def living_observations(run: Record, reference: Record) -> tuple[Observation, Observation] | Verdict:
+    """Return both runs' ends as seen while the agent stood there, or why they cannot be compared."""
+    seen = final_observations(run, reference)
+    if not isinstance(seen, Verdict) and not reference.came_to_end:
+        return unknown("the agent announces no end: it had exited when it was looked at, with all of its processes")
+    return seen
+
+
 def canonical(value: Json) -> str:
     """Return the one text of a JSON value: 1, 1.0 and true are three, the order of keys is nothing."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from chaos.checks import Terms
-from chaos.checks._diff import Difference, final_observations, short, verdict
+from chaos.checks._diff import Difference, living_observations, short, verdict
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ class Environment:
     Of each process: its working directory and the watched variables.
     """
 
+    looks_at_the_living: ClassVar[bool] = True
+
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
-        seen = final_observations(run, reference)
+        seen = living_observations(run, reference)
         return seen if isinstance(seen, Verdict) else verdict(list(differences(*seen)))
 
 

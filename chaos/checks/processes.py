@@ -6,10 +6,10 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from chaos.checks import Terms
-from chaos.checks._diff import Difference, final_observations, short, times, verdict
+from chaos.checks._diff import Difference, living_observations, short, times, verdict
 from chaos.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class Processes:
     """At the end the same long-lived processes run and listen on the same ports as in the crash-free run."""
 
+    looks_at_the_living: ClassVar[bool] = True
+
     def check(self, run: Record, reference: Record, terms: Terms, facts: Facts) -> Verdict:
-        seen = final_observations(run, reference)
+        seen = living_observations(run, reference)
         return seen if isinstance(seen, Verdict) else verdict(list(differences(*seen)))
 
 

@@ -203,6 +203,15 @@ def test_what_it_left_is_looked_at_when_it_has_ended(tmp_path: Path) -> None:
     (seen,) = [event for event in events if isinstance(event, Observed)]
     assert [file.path for file in seen.seen.files] == ["workspace/trip.md"] and seen.seen.processes == ()
     assert [event.status for event in events if isinstance(event, Asked)].count(429) == 2
+    assert {"files", "effects", "state"} <= run.checks.keys()
+    assert not {"processes", "environment"} & run.checks.keys(), "of nothing alive nothing is said to be kept"
+
+
+def test_what_cannot_be_seen_is_no_promise_that_was_kept(tmp_path: Path) -> None:
+    scenario = replace(shipped(env={"KEYED": "yes"}), checks=("effects", "processes"))
+    found = cells(tmp_path / "out", scenario, "rate_limit")["rate_limit"]
+    assert found.verdict is CellVerdict.UNKNOWN and not found.passed
+    assert "processes cannot judge the crash-free run: the agent announces no end" in found.why
 
 
 def test_a_fault_at_a_step_says_where_it_could_hit(tmp_path: Path) -> None:
