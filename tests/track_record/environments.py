@@ -26,7 +26,7 @@ def interpreter(pins: Sequence[str]) -> Path:
     Raises:
         CalledProcessError: the packages could not be installed.
     """
-    if all(_installed(pin) for pin in pins):
+    if all(installed(pin) for pin in pins):
         return Path(sys.executable)
     folder = _cache() / hashlib.sha256("\n".join(sorted(pins)).encode()).hexdigest()[:12]
     python = folder / "bin" / "python"
@@ -40,7 +40,8 @@ def interpreter(pins: Sequence[str]) -> Path:
     return python
 
 
-def _installed(pin: str) -> bool:
+def installed(pin: str) -> bool:
+    """Tell whether the running interpreter has the package of *pin* in just that version."""
     name, _, wanted = pin.partition("==")
     try:
         return version(name) == wanted

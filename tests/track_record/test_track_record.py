@@ -1,4 +1,4 @@
-"""The form of each bug's folder, and one of them found; with CHAOS_TRACK_RECORD=1 all of them."""
+"""The form of each folder; what the versions show that are here, and with CHAOS_TRACK_RECORD=1 the affected ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from chaos.results import Campaign, CampaignInfo, CellResult
 from chaos.scenario.loader import load
 from chaos.targets.command import Command
 from chaos.verdict import CellVerdict
+from tests.track_record import environments
 from tests.track_record.cases import SIDES, Bug, Found, bugs, found, look_for
 from tests.track_record.environments import VARIABLE
 
 TABLE = Path(__file__).parents[2] / "docs" / "track-record.md"
-HERE = "lg-8833"  # still there in the LangGraph that the tests have: no other environment is needed
+SLOW = {} if os.environ.get(VARIABLE) else {"openai-3555": "it waits for the 61 s of a Retry-After"}
 BUGS = pytest.mark.parametrize("bug", bugs(), ids=lambda bug: bug.id)
 
 
@@ -37,9 +38,14 @@ def test_an_agent_knows_nothing_of_the_harness(bug: Bug) -> None:
     assert str(Path.home()) not in text + bug.scenario.read_text()
 
 
+def row_of(bug: Bug) -> str:
+    (line,) = [line for line in TABLE.read_text().splitlines() if line.startswith(f"| [{bug.id}]({bug.report}) |")]
+    return line
+
+
 @BUGS
 def test_its_row_is_in_the_table(bug: Bug) -> None:
-    (line,) = [line for line in TABLE.read_text().splitlines() if line.startswith(f"| [{bug.id}]({bug.report}) |")]
+    line = row_of(bug)
     assert bug.title in line and f"`python -m tests.track_record {bug.id}`" in line
 
 
@@ -48,11 +54,18 @@ def test_the_table_has_no_other_rows() -> None:
     assert sorted(rows) == [bug.id for bug in bugs()]
 
 
-def test_one_is_found_with_the_versions_that_are_here() -> None:
-    pytest.importorskip("langgraph.checkpoint.sqlite")
-    (bug,) = [bug for bug in bugs() if bug.id == HERE]
+@BUGS
+def test_in_the_versions_that_are_here_it_is_as_the_table_says(bug: Bug) -> None:
+    """Those that are still there, and those that are fixed: nobody may be accused of what is mended."""
+    if not all(map(environments.installed, bug.pins("newest"))):
+        pytest.skip("its newest version is not what is installed here")
+    if bug.id in SLOW:
+        pytest.skip(f"{SLOW[bug.id]}; set {VARIABLE}=1 for all of them")
+    _, _, _, check, _, newest, _ = row_of(bug).split(" | ")
     seen = look_for(bug, "newest")
-    assert (seen.checks, seen.plan, seen.unclear) == (("state",), "no fault", ""), str(seen)
+    assert not seen.unclear, str(seen)
+    assert bool(seen.checks) is newest.startswith("still there"), str(seen)
+    assert not seen.checks or check.split("`")[1] in seen.checks, str(seen)
 
 
 @BUGS
